@@ -17,8 +17,11 @@ namespace {
 /// Of a shard's memory: once more is in use, what only memory has goes to the disk. In the long run no less is written
 /// by waiting until memory is needed: what is there is the oldest some day.
 constexpr std::uint32_t part_free = 2;
-/// ... and as much at most is waited for by nobody, and read for those that may want it.
-constexpr std::uint32_t part_ahead = 2;
+/// ... and as much at most is read for nobody yet.
+constexpr std::uint32_t part_expected = 2;
+
+/// What lies in a slot: a chunk's name says all of its bytes.
+std::uint64_t tag_of(const chunk_name& name) { return name.low ^ (name.high << 1U); }
 
 } // namespace
 
@@ -31,13 +34,15 @@ void kv_store_shard::open_disk() {
     return disk.reset();
   }
   on_disk_ = protocols::chunk_store(disk->slots());
+  reads_ = protocols::read_queue(chunks_.slots(), chunks_.slots() / part_expected);
   figures_.disk_bytes = on_disk_.slots() * chunk_bytes_;
   options_.log.info("KV store: below its memory a disk, {} MiB, {} chunks", figures_.disk_bytes >> 20U,
                     on_disk_.slots());
 }
 
 bool kv_store_shard::disk_works() const {
-  return on_disk_.slots() > 0 && (disk_since_.empty() || now() - *disk_since_.begin() < options_.settings.load_timeout);
+  if (on_disk_.slots() == 0) return false;
+  return disk_since_.empty() || now() - *disk_since_.begin() < options_.settings.disk_patience;
 }
 
 void kv_store_shard::note_failure(const std::string& what, const std::string& error) {
@@ -47,63 +52,53 @@ void kv_store_shard::note_failure(const std::string& what, const std::string& er
     options_.log.debug("KV store: the disk: {}: {}", what, error);
 }
 
+void kv_store_shard::use_disk() {
+  if (!disk_works()) return;
+  write_more();
+  read_more();
+}
+
 // ---- From the disk --------------------------------------------------------------------------------------------------
 
-kv_store_shard::reading* kv_store_shard::want(const chunk_name& name, std::uint64_t since, bool urgent) {
-  auto found = reading_.find(name);
-  if (found == reading_.end()) {
-    // Of those that nobody waits for more would push each other out of memory.
-    if (reading_.size() >= (urgent ? chunks_.slots() : chunks_.slots() / part_ahead)) return nullptr;
-    found = reading_.try_emplace(name).first;
-    if (!urgent) ahead_.push_back(name);
-  }
-  auto& wanted = found->second;
-  wanted.since = std::max(wanted.since, since);
-  if (urgent && !wanted.begun && wanted.waiting.empty()) urgent_.push_back(name);
-  return &wanted;
-}
-
 task<bool> kv_store_shard::from_disk(chunk_name name, std::uint64_t since, nanoseconds until) {
-  auto* const wanted = want(name, since, true);
-  if (wanted == nullptr) co_return false;
-  auto wait = [this, wanted](runtime::completer<bool> done) {
-    wanted->waiting.push_back(std::move(done));
-    read_more();
+  const auto ticket = reads_.await(name, since);
+  if (!ticket) co_return false;
+  auto wait = [this, name](runtime::completer<bool> done) {
+    awaiting_[name].push_back(std::move(done));
+    use_disk();
   };
-  const auto there = co_await callback<bool>(until - now(), wait);
-  co_return there&&* there;
+  const auto there = co_await callback<bool>(std::max(until - now(), nanoseconds{1}), wait);
+  if (!there && reads_.give_up(name, *ticket)) awaiting_.erase(name);
+  co_return there.value_or(false);
 }
 
+// What only memory has is not given up for what is on the disk anyway, unless somebody waits for that and no write is
+// under way that would mend it.
 void kv_store_shard::read_more() {
-  while (reads_ < options_.settings.disk_reads_max && !(urgent_.empty() && ahead_.empty())) {
-    if (!chunks_.has_spare()) { // what only memory has is not given up for what is on the disk anyway
-      write_more();
-      if (writes_ > 0) return; // and goes on then
-    }
-    auto& queue = urgent_.empty() ? ahead_ : urgent_;
-    const auto name = queue.front();
-    queue.pop_front();
-    // One that was wanted twice is in both queues.
-    if (const auto found = reading_.find(name); found != reading_.end() && !found->second.begun) start(read(name));
+  while (reading_ < options_.settings.disk_reads_max) {
+    const bool spare = chunks_.has_spare();
+    if (!spare && writing_ > 0) return;
+    const auto next = reads_.next(!spare);
+    if (!next) return;
+    start(read(*next));
   }
 }
 
-task<void> kv_store_shard::read(chunk_name name) {
-  auto& wanted = reading_.at(name);
-  wanted.begun = true;
-  bool there = chunks_.has(name); // an instance has brought it meanwhile
-  const auto from = there || chunks_.knows(name) ? std::nullopt : on_disk_.hold(name);
-  const auto to = from ? chunks_.reserve(name, wanted.since) : std::nullopt;
+task<void> kv_store_shard::read(protocols::read_queue::order what) {
+  bool there = chunks_.has(what.name); // an instance has brought it meanwhile
+  const auto from = there || chunks_.knows(what.name) ? std::nullopt : on_disk_.hold(what.name);
+  const auto to = from ? chunks_.reserve(what.name, what.since) : std::nullopt;
   if (to) {
-    ++reads_;
+    ++reading_;
     const auto began = disk_since_.insert(now());
-    auto* const place = memory_.get() + *to * chunk_bytes_;
-    auto copy = [this, slot = *from, place](runtime::completer<std::string> done) {
-      options_.settings.disk->read(slot, place, memory_, [done](std::string error) { done(std::move(error)); });
+    auto copy = [this, &what, slot = *from,
+                 place = memory_.get() + *to * chunk_bytes_](runtime::completer<std::string> done) {
+      options_.settings.disk->read(slot, tag_of(what.name), place, memory_,
+                                   [done](std::string error) { done(std::move(error)); });
     };
     const auto error = co_await callback<std::string>(copy); // without a limit: something may land there until then
     disk_since_.erase(began);
-    --reads_;
+    --reading_;
     there = error && error->empty();
     if (there) {
       chunks_.file(*to, true);
@@ -117,11 +112,10 @@ task<void> kv_store_shard::read(chunk_name name) {
     on_disk_.let_go(*from);
     if (to && !there) on_disk_.drop(*from);
   }
-  auto waiting = std::move(reading_.at(name).waiting);
-  reading_.erase(name);
-  for (const auto& one : waiting) one(there);
-  if (to) read_more(); // else whoever started this goes on
-  write_more();
+  reads_.ended(what.name);
+  if (auto waiting = awaiting_.extract(what.name))
+    for (const auto& one : waiting.mapped()) one(there);
+  if (to) use_disk(); // else whoever started this goes on
   recount();
 }
 
@@ -129,7 +123,11 @@ task<void> kv_store_shard::read(chunk_name name) {
 
 void kv_store_shard::write_more() {
   if (chunks_.filed() + chunks_.landing() <= chunks_.slots() / part_free) return;
-  while (disk_works() && writes_ < options_.settings.disk_writes_max && now() >= no_writes_until_) {
+  if (on_disk_.retired() > 0 && now() >= retry_at_) {
+    on_disk_.restore_one();
+    retry_at_ = now() + options_.settings.disk_retry;
+  }
+  while (writing_ < options_.settings.disk_writes_max && now() >= no_writes_until_ && on_disk_.has_room()) {
     const auto from = chunks_.begin_copy();
     if (!from) return;
     const auto& name = chunks_.name_of(*from);
@@ -144,26 +142,26 @@ void kv_store_shard::write_more() {
 }
 
 task<void> kv_store_shard::write(slot from, slot to) {
-  ++writes_;
+  ++writing_;
   const auto began = disk_since_.insert(now());
   auto copy = [this, from, to](runtime::completer<std::string> done) {
-    options_.settings.disk->write(to, memory_.get() + from * chunk_bytes_, memory_,
+    options_.settings.disk->write(to, tag_of(chunks_.name_of(from)), memory_.get() + from * chunk_bytes_, memory_,
                                   [done](std::string error) { done(std::move(error)); });
   };
   const auto error = co_await callback<std::string>(copy);
   disk_since_.erase(began);
-  --writes_;
+  --writing_;
   const bool well = error && error->empty();
   chunks_.end_copy(from, well);
   if (well) {
     on_disk_.file(to);
   } else {
-    on_disk_.abandon(to);
-    no_writes_until_ = now() + options_.settings.silence; // full, maybe
+    on_disk_.retire(to);                                     // or it would be the next to be written
+    no_writes_until_ = now() + options_.settings.disk_pause; // full, maybe
+    retry_at_ = now() + options_.settings.disk_retry;
     note_failure("a write failed", error ? *error : error.error().message);
   }
-  write_more();
-  read_more();
+  use_disk();
   recount();
 }
 

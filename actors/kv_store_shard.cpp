@@ -74,10 +74,10 @@ protocols::store_found kv_store_shard::look(const protocols::store_look& what) {
   for (const auto& name : what.names) {
     const bool below = !chunks_.has(name) && disk_works() && on_disk_.has(name);
     out.filed.push_back(below || chunks_.has(name) ? 1 : 0);
-    if (below) (void)want(name, since, false); // until it is fetched it may well be there
+    if (below) reads_.expect(name, since); // until it is fetched it may well be there
   }
   for (auto name = what.names.rbegin(); name != what.names.rend(); ++name) on_disk_.touch(*name);
-  read_more();
+  use_disk();
   figures_.looked_up_total += out.filed.size();
   figures_.found_total += static_cast<std::uint64_t>(std::ranges::count(out.filed, 1));
   return out;
@@ -115,10 +115,10 @@ task<protocols::store_fetched> kv_store_shard::fetch(protocols::store_fetch wish
     (void)co_await callback<bool>(all);
   }
   // The beginning is the last to go.
-  for (auto p = round->pinned.rbegin(); p != round->pinned.rend(); ++p) chunks_.unpin(p->second);
+  for (auto chunk = order->chunks.rbegin(); chunk != order->chunks.rend(); ++chunk) chunks_.touch(chunk->name);
   --fetches_;
   figures_.loaded_total += static_cast<std::uint64_t>(std::ranges::count(round->answer.landed, 1));
-  write_more();
+  use_disk();
   recount();
   co_return std::move(round->answer);
 }
@@ -132,8 +132,10 @@ task<void> kv_store_shard::serve(std::shared_ptr<outgoing> round, std::size_t in
   const auto read_by = ends - options_.settings.load_timeout / 4;
   if (!from && disk_works() && on_disk_.has(name) && co_await from_disk(name, since, read_by)) from = chunks_.pin(name);
   if (from) {
-    round->pinned.emplace(index, *from);
-    if (co_await send(index, *from, std::move(order), ends - now())) round->answer.landed[index] = 1;
+    const auto left = std::max(ends - now(), nanoseconds{1});
+    if (co_await send(index, *from, std::move(order), left)) round->answer.landed[index] = 1;
+    chunks_.unpin(*from);
+    use_disk(); // there may be room now
   }
   if (--round->open == 0 && round->complete) (*round->complete)(true);
 }
@@ -227,7 +229,7 @@ task<void> kv_store_shard::close(std::uint64_t transfer) {
   const auto whole = std::min<std::uint64_t>({in.sent.value_or(0), regions / in.regions_per_chunk, in.slots.size()});
   for (auto i = in.slots.size(); i-- > whole;) chunks_.abandon(in.slots[i]);
   for (auto i = whole; i-- > 0;) chunks_.file(in.slots[i]); // the beginning is the last to go
-  write_more();
+  use_disk();
   recount();
 }
 
@@ -252,6 +254,7 @@ void kv_store_shard::recount() const {
   if (!options_.recount) return;
   chunks_.check();
   on_disk_.check();
+  reads_.check();
 }
 
 } // namespace godwit::actors

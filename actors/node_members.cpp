@@ -66,8 +66,8 @@ cluster_metrics::cluster_metrics(runtime::metrics::registry& registry)
          &report::loaded_total);
   s.show(registry, true, "godwit_kv_store_filed_chunks_total", "Chunks that instances brought to the shard.",
          &report::filed_total);
-  s.show(registry, true, "godwit_kv_store_evicted_chunks_total", "Chunks that made room for others.",
-         &report::evicted_total);
+  s.show(registry, true, "godwit_kv_store_evicted_chunks_total",
+         "Chunks in the shard's memory that made room for others.", &report::evicted_total);
   s.show(registry, true, "godwit_kv_store_failed_transfers_total", "Transfers from or to the shard that failed.",
          &report::failed_total);
   s.show(registry, false, "godwit_kv_store_disk_bytes", "Of a disk, below the memory of the node's shard.",

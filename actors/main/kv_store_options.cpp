@@ -8,8 +8,8 @@
 #include <sys/vfs.h>
 
 #include <algorithm>
+#include <exception>
 #include <string>
-#include <system_error>
 
 namespace godwit::main {
 
@@ -134,7 +134,7 @@ expected<std::shared_ptr<transport::disk>, start_error> make_kv_store_disk(const
     if (is_in_memory(disk.directory))
       log.component("kv_store").warning("kv_store.disk_directory: {} is in memory, and no disk", disk.directory);
     return made;
-  } catch (const std::system_error& failure) {
+  } catch (const std::exception& failure) {
     return unexpected(start_error{"kv_store.disk_directory: " + std::string(failure.what()) + " (for " +
                                       std::to_string(disk.slots * disk.slot_bytes) +
                                       " bytes); name a directory that can be written, or give kv_store.disk_bytes less",

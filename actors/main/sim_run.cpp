@@ -10,6 +10,7 @@
 #include "main/sim_recording.hpp"
 #include "main/swap_options.hpp"
 
+#include <godwit/protocols/kv/chunk_name.hpp>
 #include <godwit/protocols/workload/workload.hpp>
 
 #include <spdlog/fmt/fmt.h>
@@ -76,6 +77,18 @@ std::string wrong_with_swap(const actors::sim::simulated_cluster_options& cluste
   if (const auto block = cluster.device.block_bytes(); static_cast<double>(cluster.swap_bytes) < block)
     return fmt::format("llumlet.swap_bytes: {} is less than a block of KV, which has {:.0f} bytes with this profile",
                        cluster.swap_bytes, block);
+  return {};
+}
+
+/// A shard has whole chunks, in memory and on its disk.
+std::string wrong_with_store(const serve_settings& settings, const gpu::sim::profile& device) {
+  const auto chunk = device.block_bytes() * protocols::blocks_per_chunk;
+  const auto& store = settings.kv_store;
+  for (const auto& [name, bytes] :
+       {std::pair{"kv_store.bytes", store.bytes}, std::pair{"kv_store.disk_bytes", store.disk_bytes}})
+    if (bytes > 0 && static_cast<double>(bytes) < chunk)
+      return fmt::format("{}: {} is less than a chunk of {} tokens, which has {:.0f} bytes with this profile", name,
+                         bytes, protocols::tokens_per_chunk, chunk);
   return {};
 }
 
@@ -150,6 +163,7 @@ expected<planned_sim, bench_error> plan(const sim_options& options) {
   run.cluster.device = std::move(*device);
   run.cluster.swap_bytes = swap_bytes_of(settings);
   if (auto why = wrong_with_swap(run.cluster); !why.empty()) return wrong(std::move(why));
+  if (auto why = wrong_with_store(settings, run.cluster.device); !why.empty()) return wrong(std::move(why));
   run.cluster.disk_bytes = settings.kv_store.bytes == 0 ? 0 : settings.kv_store.disk_bytes;
   if (options.disk_rate) run.cluster.disk_bytes_per_second = *options.disk_rate;
   run.cluster.processes = processes_of(settings);

@@ -52,10 +52,12 @@ public:
   replayed_disk(std::uint32_t slots, std::size_t slot_bytes) : slots_(slots), slot_bytes_(slot_bytes) {}
   [[nodiscard]] std::uint32_t slots() const noexcept override { return slots_; }
   [[nodiscard]] std::size_t slot_bytes() const noexcept override { return slot_bytes_; }
-  void write(std::uint32_t, const std::byte*, std::shared_ptr<void>, std::function<void(std::string)> done) override {
+  void write(std::uint32_t, std::uint64_t, const std::byte*, std::shared_ptr<void>,
+             std::function<void(std::string)> done) override {
     keep_for_replay(std::move(done));
   }
-  void read(std::uint32_t, std::byte*, std::shared_ptr<void>, std::function<void(std::string)> done) override {
+  void read(std::uint32_t, std::uint64_t, std::byte*, std::shared_ptr<void>,
+            std::function<void(std::string)> done) override {
     keep_for_replay(std::move(done));
   }
 

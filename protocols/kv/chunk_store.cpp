@@ -53,10 +53,12 @@ std::optional<chunk_store::slot> chunk_store::reserve(const chunk_name& name, st
   return taken;
 }
 
+bool chunk_store::has_room() const noexcept { return free_.front != none || next_to_go() != none; }
+
 bool chunk_store::has_spare() const noexcept {
   if (free_.front != none) return true;
   const auto next = next_to_go();
-  return next != none && slots_[next].passed;
+  return next != none && slots_[next].below == copy::there;
 }
 
 chunk_store::slot chunk_store::next_to_go() const noexcept {
@@ -73,7 +75,7 @@ void chunk_store::file(slot where, bool copied) {
   become_idle(where);
   --landing_;
   ++filed_;
-  ++counters_.filed;
+  if (!copied) ++counters_.filed;
 }
 
 void chunk_store::abandon(slot where) {
@@ -124,6 +126,21 @@ void chunk_store::drop(slot where) {
   --filed_;
 }
 
+void chunk_store::retire(slot where) {
+  abandon(where);
+  remove(free_, where);
+  slots_[where].where = state::retired;
+  push_back(retired_, where);
+}
+
+void chunk_store::restore_one() {
+  const auto back = retired_.front;
+  if (back == none) return;
+  remove(retired_, back);
+  slots_[back].where = state::free;
+  push_back(free_, back);
+}
+
 std::optional<chunk_store::slot> chunk_store::begin_copy() {
   if (next_copy_ == none) return std::nullopt;
   const auto chosen = next_copy_;
@@ -146,7 +163,8 @@ void chunk_store::lose_copy(const chunk_name& name) {
 }
 
 const chunk_name& chunk_store::name_of(slot where) const {
-  ensure(where < slots_.size() && slots_[where].where != state::free, "chunk_store: a slot with a chunk has its name");
+  ensure(where < slots_.size() && (slots_[where].where == state::landing || slots_[where].where == state::filed),
+         "chunk_store: a slot with a chunk has its name");
   return slots_[where].name;
 }
 
@@ -201,6 +219,7 @@ void chunk_store::remove(list& from, slot which) noexcept {
 
 void chunk_store::check() const {
   check_list(free_, state::free);
+  check_list(retired_, state::retired);
   check_list(idle_, state::filed);
   std::uint32_t filed = 0, landing = 0, pinned = 0;
   for (slot i = 0; i < slots_.size(); ++i) {
@@ -211,7 +230,7 @@ void chunk_store::check() const {
     ensure((e.pins == 0 && e.holds == 0) || e.where == state::filed, "chunk_store: only filed chunks are read");
     ensure(e.below != copy::going || e.holds > 0, "chunk_store: what is copied is held");
     ensure(e.used <= uses_, "chunk_store: uses are counted");
-    if (e.where == state::free) continue;
+    if (e.where == state::free || e.where == state::retired) continue;
     const auto found = places_.find(e.name);
     ensure(found != places_.end() && found->second == i, "chunk_store: every chunk is found by its name");
   }
@@ -225,7 +244,8 @@ void chunk_store::check() const {
   }
   ensure(next_copy_ == none || (!before && slots_[next_copy_].below == copy::none),
          "chunk_store: what is copied next is idle, and has no copy");
-  ensure(free_.size + filed + landing == slots_.size(), "chunk_store: each slot is in exactly one state");
+  ensure(free_.size + retired_.size + filed + landing == slots_.size(),
+         "chunk_store: each slot is in exactly one state");
 }
 
 void chunk_store::check_list(const list& of, state where) const {

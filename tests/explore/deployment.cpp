@@ -173,9 +173,10 @@ actors::instance_options deployment::instance_of(machine& m) {
 std::shared_ptr<transport::disk> deployment::disk_of(machine& m) {
   if (shape_.disk.slots == 0 || shape_.node.llumlet.store.bytes == 0) return nullptr;
   auto disk = shape_.disk;
-  disk.fails = [this, alive = alive_, every = shape_.disk_fails_every, calls = 0U](bool reads) mutable -> std::string {
+  disk.fails = [this, alive = alive_, every = shape_.disk_fails_every, calls = 0U](bool reads, std::uint32_t) mutable {
+    if (every > 0 && ++calls % every == 0) return std::string(injected);
     if (*alive) effects_.add(reads ? "KV has come from a disk" : "KV has gone to a disk");
-    return every > 0 && ++calls % every == 0 ? injected : "";
+    return std::string();
   };
   return transport::sim::make_disk(std::move(disk), m.system->timers());
 }

@@ -66,6 +66,9 @@ shape usual_shape() {
   store.load_timeout = 60ms;
   store.put_timeout = 300ms;
   store.report_interval = 50ms;
+  store.disk_patience = 100ms;
+  store.disk_pause = 20ms;
+  store.disk_retry = 200ms;
   s.adapters.load_time = 5ms;
   s.adapters.size = [](const protocols::adapter_ref& which) { return which.id == 3 ? 2U : 1U; };
   n.llumlet.adapter_wait = 100ms;
@@ -77,13 +80,14 @@ shape usual_shape() {
 
 namespace {
 
-/// One process after the other for prefill and for decoding, at first.
+/// There is a disk, below little memory, so that there is something to go there.
 void have_disk(shape& s) {
-  auto& stored = s.node.llumlet.store.bytes; // little, so that there is something to go to the disk
+  auto& stored = s.node.llumlet.store.bytes;
   if (stored == 0 || stored > 4 * s.disk.slot_bytes) stored = 4 * s.disk.slot_bytes;
   if (s.disk.slots == 0) s.disk.slots = 64;
 }
 
+/// One process after the other for prefill and for decoding, at first.
 void follow_the_load(shape& s) {
   using enum protocols::instance_role;
   s.node.scheduler.policies.roles = protocols::role_policy::balance;

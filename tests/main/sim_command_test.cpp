@@ -777,7 +777,8 @@ TEST(SimCommand, RefusesOrdersDeadlinesAndAccuraciesThatThereAreNot) {
   }
   for (const auto* wrong :
        {"--kv-store-disk-rate 1e9", "--kv-store-bytes 1GiB --kv-store-disk-bytes 1GiB --kv-store-disk-rate 0",
-        "--kv-store-bytes 1GiB --kv-store-disk-bytes 1GiB --kv-store-disk-dir /tmp", "--length-accuracy 1.5",
+        "--kv-store-bytes 1GiB --kv-store-disk-bytes 1GiB --kv-store-disk-dir /tmp",
+        "--kv-store-bytes 1GiB --kv-store-disk-bytes 1000", "--kv-store-bytes 1000", "--length-accuracy 1.5",
         "--length-accuracy -1", "--length-accuracy nan", "--queue-order shortest", "--llumlet-queue-aging -1ms"})
     EXPECT_EQ(typed(wrong).code, 2) << wrong;
 }

@@ -8,10 +8,12 @@
 #include <boost/asio/thread_pool.hpp>
 
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <sys/types.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <cstdlib>
 #include <limits>
@@ -69,17 +71,18 @@ public:
       threads_.push_back(std::make_unique<boost::asio::thread_pool>(1));
   }
   ~file_disk() override {
-    for (auto& thread : threads_) thread->join(); // what is open is done, and says so
+    ending_ = true;
+    for (auto& thread : threads_) thread->join(); // what waits says that it is not done
   }
   file_disk(const file_disk&) = delete;
   file_disk& operator=(const file_disk&) = delete;
 
   [[nodiscard]] std::uint32_t slots() const noexcept override { return slots_; }
   [[nodiscard]] std::size_t slot_bytes() const noexcept override { return bytes_; }
-  void write(std::uint32_t slot, const std::byte* from, std::shared_ptr<void> keep,
+  void write(std::uint32_t slot, std::uint64_t tag, const std::byte* from, std::shared_ptr<void> keep,
              std::function<void(std::string)> done) override {
-    later(slot, from, [this, slot, from, keep = std::move(keep), done = std::move(done)]() mutable {
-      sums_[slot] = checksum(from, bytes_, 0);
+    later(slot, from, [this, slot, tag, from, keep = std::move(keep), done = std::move(done)]() mutable {
+      sums_[slot] = checksum(from, bytes_, tag);
       auto error = all_of(
           slot, [&](std::size_t at, off_t where) { return ::pwrite(file_.get(), from + at, bytes_ - at, where); });
       if (!error.empty()) sums_[slot].reset();
@@ -87,12 +90,12 @@ public:
       done(std::move(error));
     });
   }
-  void read(std::uint32_t slot, std::byte* to, std::shared_ptr<void> keep,
+  void read(std::uint32_t slot, std::uint64_t tag, std::byte* to, std::shared_ptr<void> keep,
             std::function<void(std::string)> done) override {
-    later(slot, to, [this, slot, to, keep = std::move(keep), done = std::move(done)]() mutable {
+    later(slot, to, [this, slot, tag, to, keep = std::move(keep), done = std::move(done)]() mutable {
       auto error =
           all_of(slot, [&](std::size_t at, off_t where) { return ::pread(file_.get(), to + at, bytes_ - at, where); });
-      if (error.empty() && sums_[slot] != checksum(to, bytes_, 0)) error = "what was read is not what was written";
+      if (error.empty() && sums_[slot] != checksum(to, bytes_, tag)) error = "what was read is not what was written";
       keep.reset();
       done(std::move(error));
     });
@@ -110,6 +113,7 @@ private:
   /// `some(at, where)` reads or writes from byte `at` of the slot on, as far as it gets.
   template <class Some> std::string all_of(std::uint32_t slot, Some&& some) const {
     for (std::size_t at = 0; at < bytes_;) {
+      if (ending_) return "the disk ends";
       const auto got = some(at, static_cast<off_t>(slot * bytes_ + at));
       if (got < 0 && errno == EINTR) continue;
       if (got < 0) return std::generic_category().message(errno);
@@ -123,6 +127,9 @@ private:
   void take_room(const std::string& directory) const {
     if (bytes_ > static_cast<std::uint64_t>(std::numeric_limits<off_t>::max()) / slots_) fail(EFBIG, directory);
     const auto size = static_cast<off_t>(slots_ * bytes_);
+    rlimit most{}; // beyond it a signal would end the process
+    if (::getrlimit(RLIMIT_FSIZE, &most) == 0 && most.rlim_cur != RLIM_INFINITY && slots_ * bytes_ > most.rlim_cur)
+      fail(EFBIG, directory);
     int error = 0;
     do error = ::fallocate(file_.get(), 0, 0, size) == 0 ? 0 : errno;
     while (error == EINTR);
@@ -144,6 +151,7 @@ private:
   const std::uint64_t bytes_;
   const owned_file file_;
   bool direct_ = false;
+  std::atomic<bool> ending_ = false;
   std::vector<std::optional<std::uint64_t>> sums_; ///< each touched by its slot's thread alone
   std::vector<std::unique_ptr<boost::asio::thread_pool>> threads_;
 };

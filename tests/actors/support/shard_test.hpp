@@ -10,6 +10,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -26,7 +27,8 @@ protected:
     start_shard(nullptr);
   }
   /// In the place of the one that is there.
-  void start_shard(std::shared_ptr<transport::disk> disk) {
+  void start_shard(std::shared_ptr<transport::disk> disk,
+                   const std::function<void(actors::kv_store_settings&)>& adjust = {}) {
     if (shard) system->stop(shard);
     actors::kv_store_shard_options o;
     o.settings.disk = std::move(disk);
@@ -39,6 +41,7 @@ protected:
     o.fabric = theirs;
     o.transfers = transfers;
     o.recount = true;
+    if (adjust) adjust(o.settings);
     shard = system->spawn<actors::kv_store_shard>(std::move(o));
   }
   ~ShardTest() override {

@@ -171,6 +171,44 @@ TEST(ChunkStore, ACopyThatFailedIsTriedAgainOnceTheChunkHasBeenUsed) {
   store.check();
 }
 
+TEST(ChunkStore, WhatHasNoCopyIsNoSpare) {
+  chunk_store store(2);
+  const auto one = bring(store, 1), two = bring(store, 2);
+  ASSERT_TRUE(one && two);
+  ASSERT_EQ(store.begin_copy(), one);
+  store.end_copy(*one, false);
+  ASSERT_EQ(store.begin_copy(), two);
+  store.end_copy(*two, true);
+  EXPECT_FALSE(store.has_spare()) << "the oldest would be lost";
+  EXPECT_TRUE(store.has_room());
+  store.touch(name_of(1));
+  EXPECT_TRUE(store.has_spare());
+  store.lose_copy(name_of(2));
+  EXPECT_FALSE(store.has_spare());
+  const auto reads = store.pin(name_of(1)), more = store.pin(name_of(2));
+  ASSERT_TRUE(reads && more);
+  EXPECT_FALSE(store.has_room());
+  store.check();
+}
+
+TEST(ChunkStore, RetiredSlotsAreNobodysUntilTheyAreRestored) {
+  chunk_store store(2);
+  const auto bad = store.reserve(name_of(1), store.begin());
+  ASSERT_TRUE(bad);
+  store.retire(*bad);
+  EXPECT_EQ(store.retired(), 1U);
+  EXPECT_FALSE(store.knows(name_of(1)));
+  ASSERT_TRUE(bring(store, 2));
+  ASSERT_TRUE(bring(store, 3));
+  EXPECT_EQ(store.displaced(), name_of(2)) << "the other one is used again and again";
+  store.check();
+  store.restore_one();
+  EXPECT_EQ(bring(store, 4), bad);
+  store.restore_one(); // there is none
+  EXPECT_TRUE(store.has(name_of(3)));
+  store.check();
+}
+
 TEST(ChunkStore, WhatCameFromBelowHasItsCopy) {
   chunk_store store(2);
   const auto where = store.reserve(name_of(1), store.begin());
@@ -179,6 +217,7 @@ TEST(ChunkStore, WhatCameFromBelowHasItsCopy) {
   const auto two = bring(store, 2);
   EXPECT_EQ(store.begin_copy(), two);
   EXPECT_FALSE(store.begin_copy());
+  EXPECT_EQ(store.figures().filed, 1U) << "nobody brought the other one";
   store.check();
 }
 

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -57,14 +58,14 @@ protected:
     disk_settings_.slot_bytes = GetParam();
     return files::make_disk(disk_settings_);
   }
-  static std::string write(disk& to, std::uint32_t slot, const piece& what) {
+  static std::string write(disk& to, std::uint32_t slot, const piece& what, std::uint64_t tag = 7) {
     std::promise<std::string> ended;
-    to.write(slot, what.data(), what.keep(), [&](std::string error) { ended.set_value(std::move(error)); });
+    to.write(slot, tag, what.data(), what.keep(), [&](std::string error) { ended.set_value(std::move(error)); });
     return ended.get_future().get();
   }
-  static std::string read(disk& from, std::uint32_t slot, const piece& into) {
+  static std::string read(disk& from, std::uint32_t slot, const piece& into, std::uint64_t tag = 7) {
     std::promise<std::string> ended;
-    from.read(slot, into.data(), into.keep(), [&](std::string error) { ended.set_value(std::move(error)); });
+    from.read(slot, tag, into.data(), into.keep(), [&](std::string error) { ended.set_value(std::move(error)); });
     return ended.get_future().get();
   }
   /// Of the file that this process has open in the directory, and which has no name.
@@ -105,8 +106,8 @@ TEST_P(FilesDisk, CallsForASlotTakeEffectInTheirOrder) {
   std::promise<void> ended;
   for (int i = 0; i < rounds; ++i) {
     const auto at = static_cast<std::size_t>(i);
-    made->write(1, written[at].data(), written[at].keep(), [](const std::string&) {});
-    made->read(1, read_again[at].data(), read_again[at].keep(), [&errors, &ended, at](std::string error) {
+    made->write(1, 7, written[at].data(), written[at].keep(), [](const std::string&) {});
+    made->read(1, 7, read_again[at].data(), read_again[at].keep(), [&errors, &ended, at](std::string error) {
       errors[at] = std::move(error);
       if (at + 1 == rounds) ended.set_value();
     });
@@ -138,6 +139,14 @@ TEST_P(FilesDisk, WhatWasNeverWrittenOrIsDamagedIsAnError) {
   EXPECT_EQ(read(*made, 1, in), "");
 }
 
+TEST_P(FilesDisk, WhatWasWrittenAsSomethingElseIsAnError) {
+  const auto made = make(1);
+  piece out(GetParam()), in(GetParam());
+  ASSERT_EQ(write(*made, 0, out.fill(3), 1), "");
+  EXPECT_EQ(read(*made, 0, in, 2), "what was read is not what was written");
+  EXPECT_EQ(read(*made, 0, in, 1), "");
+}
+
 TEST_P(FilesDisk, WhatEndsEarlyOnTheFileIsAnError) {
   const auto made = make(2);
   piece out(GetParam()), in(GetParam());
@@ -151,17 +160,32 @@ TEST_P(FilesDisk, LeavesNothingInItsDirectory) {
   EXPECT_TRUE(fs::is_empty(directory_)) << "while it is there";
 }
 
-TEST_P(FilesDisk, DoesAllThatIsOpenBeforeItEnds) {
+TEST_P(FilesDisk, AnswersAllThatIsOpenBeforeItEnds) {
   auto made = make(8);
   piece out(GetParam());
   out.fill(9);
-  std::array<bool, 64> done{};
+  std::array<int, 64> answers{};
   const std::weak_ptr<void> memory = out.keep();
-  for (std::uint32_t i = 0; i < done.size(); ++i)
-    made->write(i % 8, out.data(), out.keep(), [&done, i](const std::string& error) { done[i] = error.empty(); });
+  for (std::uint32_t i = 0; i < answers.size(); ++i)
+    made->write(i % 8, 7, out.data(), out.keep(), [&answers, i](const std::string& error) {
+      EXPECT_TRUE(error.empty() || error == "the disk ends") << error;
+      ++answers[i];
+    });
   made.reset();
-  EXPECT_TRUE(std::all_of(done.begin(), done.end(), [](bool one) { return one; }));
+  EXPECT_EQ(std::count(answers.begin(), answers.end(), 1), 64);
   EXPECT_EQ(memory.use_count(), 1) << "nothing holds the memory any more";
+}
+
+// Beyond the limit the system sends a signal that ends the process.
+TEST_P(FilesDisk, ALimitOnFilesIsAnErrorAndNoSignal) {
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
+  rlimit less = before;
+  less.rlim_cur = 3 * GetParam();
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &less), 0);
+  EXPECT_THROW((void)make(4), std::system_error);
+  EXPECT_TRUE(make(3));
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &before), 0);
 }
 
 TEST_P(FilesDisk, SaysWhatItLacks) {

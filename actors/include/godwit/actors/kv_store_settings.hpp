@@ -33,6 +33,11 @@ struct kv_store_settings {
   std::uint32_t fetches_max = 256;    ///< of a shard, at a time
   std::uint32_t disk_reads_max = 8;   ///< of a shard's disk, at a time; more wait for these
   std::uint32_t disk_writes_max = 2;
+  /// A disk of which one call takes longer is taken for one that is not there, until it has ended.
+  std::chrono::nanoseconds disk_patience{std::chrono::seconds(2)};
+  /// After a write that failed there is none for so long, and its place is not tried again for as long as this.
+  std::chrono::nanoseconds disk_pause{std::chrono::seconds(1)};
+  std::chrono::nanoseconds disk_retry{std::chrono::seconds(60)};
   /// A shard waits so long for a sender's last word, who may have waited for other shards' answers first.
   [[nodiscard]] std::chrono::nanoseconds lease() const noexcept { return put_timeout + 2 * load_timeout; }
 

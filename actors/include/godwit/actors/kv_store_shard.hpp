@@ -4,6 +4,7 @@
 #include <godwit/actors/kv_store_settings.hpp>
 #include <godwit/actors/migration_environment.hpp>
 #include <godwit/protocols/kv/chunk_store.hpp>
+#include <godwit/protocols/kv/read_queue.hpp>
 #include <godwit/protocols/messages/kv_store.hpp>
 #include <godwit/runtime/actor.hpp>
 #include <godwit/runtime/log/logger.hpp>
@@ -12,7 +13,6 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <map>
 #include <memory>
 #include <optional>
@@ -73,7 +73,6 @@ private:
   /// Chunks on their way from here, for one fetch.
   struct outgoing {
     std::size_t open = 0;
-    std::map<std::size_t, slot> pinned; ///< by index of the order
     protocols::store_fetched answer;
     std::unique_ptr<runtime::completer<bool>> complete;
   };
@@ -93,21 +92,15 @@ private:
   runtime::async::task<void> report();
 
   // kv_store_disk.cpp
-  /// A chunk that is on the disk and wanted in memory.
-  struct reading {
-    std::uint64_t since = 0; ///< see chunk_store::begin
-    bool begun = false;
-    std::vector<runtime::completer<bool>> waiting;
-  };
   void open_disk();
   /// There is one, and it does not keep anybody waiting.
   [[nodiscard]] bool disk_works() const;
-  /// Has a chunk that is on the disk read into memory, before others where it is `urgent`: somebody waits for it.
-  reading* want(const protocols::chunk_name& name, std::uint64_t since, bool urgent);
-  /// Whether the chunk is in memory now.
+  /// Whether the chunk, which is on the disk, is in memory now.
   runtime::async::task<bool> from_disk(protocols::chunk_name name, std::uint64_t since, std::chrono::nanoseconds until);
+  /// What the disk does next, as far as it may.
+  void use_disk();
   void read_more();
-  runtime::async::task<void> read(protocols::chunk_name name);
+  runtime::async::task<void> read(protocols::read_queue::order what);
   /// Copies to the disk what would be lost next.
   void write_more();
   runtime::async::task<void> write(slot from, slot to);
@@ -126,11 +119,11 @@ private:
   std::map<std::uint64_t, incoming> incoming_; ///< by transfer
   std::uint32_t fetches_ = 0;                  ///< that run
   protocols::chunk_store on_disk_{0};
-  std::unordered_map<protocols::chunk_name, reading> reading_;
-  std::deque<protocols::chunk_name> urgent_, ahead_;   ///< of `reading_`, those that wait for the disk
-  std::multiset<std::chrono::nanoseconds> disk_since_; ///< when what it does now began
-  std::uint32_t reads_ = 0, writes_ = 0;               ///< that it does now
-  std::chrono::nanoseconds no_writes_until_{0};
+  protocols::read_queue reads_{0, 0};
+  std::unordered_map<protocols::chunk_name, std::vector<runtime::completer<bool>>> awaiting_; ///< until they are read
+  std::multiset<std::chrono::nanoseconds> disk_since_; ///< when what the disk does now began
+  std::uint32_t reading_ = 0, writing_ = 0;            ///< that it does now
+  std::chrono::nanoseconds no_writes_until_{0}, retry_at_{0};
   protocols::store_report figures_;
 };
 

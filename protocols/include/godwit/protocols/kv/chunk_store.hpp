@@ -11,7 +11,8 @@ namespace godwit::protocols {
 
 /// Which chunk lies in which slot of one shard of a KV store.
 ///
-/// A slot is *free*, *landing* (reserved for a chunk whose bytes are on their way), or *filed* (it has the chunk).
+/// A slot is *free*, *landing* (reserved for a chunk whose bytes are on their way), *filed* (it has the chunk), or
+/// *retired* (nobody uses it).
 /// Filed slots that nobody reads are taken for others, least recently used first; those that somebody reads (`pin`) or
 /// that something lands in are nobody else's until that has ended. A prefix is of use from its beginning only: whoever
 /// files or reads the chunks of one does so from its end, so that the beginning is the last to go.
@@ -26,7 +27,7 @@ class chunk_store {
 public:
   using slot = std::uint32_t;
   struct counters {
-    std::uint64_t filed = 0;
+    std::uint64_t filed = 0; ///< but for those that came from below
     std::uint64_t evicted = 0;
     std::uint64_t abandoned = 0; ///< reserved, and nothing came of it
   };
@@ -43,7 +44,9 @@ public:
   [[nodiscard]] std::uint64_t begin() noexcept { return ++uses_; }
   /// A slot for a chunk that is not known. Empty: all others are in use, or were used since.
   [[nodiscard]] std::optional<slot> reserve(const chunk_name& name, std::uint64_t since);
-  /// Whether the next `reserve` loses nothing that only its slot has.
+  /// Whether a slot can be reserved for whom all others may make room.
+  [[nodiscard]] bool has_room() const noexcept;
+  /// ... without losing what has no copy below.
   [[nodiscard]] bool has_spare() const noexcept;
   /// The chunk that was evicted for the last `reserve`, if one was.
   [[nodiscard]] const std::optional<chunk_name>& displaced() const noexcept { return displaced_; }
@@ -59,6 +62,10 @@ public:
   void let_go(slot where);
   /// A filed chunk that nobody reads or holds is not there any more.
   void drop(slot where);
+  /// As `abandon`, and the slot is out of use: a place of a disk that cannot be written.
+  void retire(slot where);
+  /// The one that was retired first is in use again. No effect where none is.
+  void restore_one();
 
   /// Of the chunks without a copy below that nobody reads, the one that was used longest ago. It is held until
   /// `end_copy`.
@@ -74,6 +81,7 @@ public:
   /// Filed slots.
   [[nodiscard]] std::uint32_t filed() const noexcept { return filed_; }
   [[nodiscard]] std::uint32_t landing() const noexcept { return landing_; }
+  [[nodiscard]] std::uint32_t retired() const noexcept { return retired_.size; }
   [[nodiscard]] const counters& figures() const noexcept { return counters_; }
 
   /// Verifies every invariant, O(slots); for tests and drills. Throws contract_violation.
@@ -81,12 +89,12 @@ public:
 
 private:
   static constexpr slot none = 0xFFFFFFFFU;
-  enum class state : std::uint8_t { free, landing, filed };
+  enum class state : std::uint8_t { free, landing, filed, retired };
   enum class copy : std::uint8_t { none, going, there, failed };
   struct entry {
     chunk_name name;
     std::uint64_t used = 0;            ///< the number of the last use
-    slot previous = none, next = none; ///< among the free ones, or the filed ones that nobody reads
+    slot previous = none, next = none; ///< among the free or retired ones, or the filed ones that nobody reads
     std::uint32_t pins = 0;
     std::uint32_t holds = 0;
     state where = state::free;
@@ -113,6 +121,7 @@ private:
   std::vector<entry> slots_;
   std::unordered_map<chunk_name, slot> places_;
   list free_;
+  list retired_;
   list idle_;             ///< filed, and nobody reads it
   slot next_copy_ = none; ///< the oldest idle one that wants a copy; those before it have one, or get none
   std::optional<chunk_name> displaced_;

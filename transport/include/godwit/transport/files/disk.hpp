@@ -20,7 +20,8 @@ struct disk_settings {
 /// so and slots are multiples of `disk::alignment`. Each slot has a checksum in memory, by which damage is an error of
 /// the read.
 ///
-/// Throws std::system_error, whose text says what the file system lacks, or lets nobody do.
+/// Of memory it takes 16 bytes a slot. Throws std::system_error, whose text says what the file system lacks, or lets
+/// nobody do.
 [[nodiscard]] std::shared_ptr<disk> make_disk(const disk_settings& settings);
 
 } // namespace godwit::transport::files

@@ -17,8 +17,10 @@ struct disk_settings {
   std::size_t slot_bytes = 0;
   double bytes_per_second = 3e9; ///< of reads and writes together, one after the other
   std::chrono::nanoseconds latency{100'000};
-  /// What goes wrong with the read, or else the write, that ends now; empty: nothing.
-  std::function<std::string(bool reads)> fails = {};
+  /// How much longer the read, or else the write, of this slot takes that begins now. May be empty.
+  std::function<std::chrono::nanoseconds(bool reads, std::uint32_t slot)> late = {};
+  /// What goes wrong with the one that ends now; empty: nothing.
+  std::function<std::string(bool reads, std::uint32_t slot)> fails = {};
 };
 
 /// A disk that takes simulated time. What it does depends on the calls and their times only. The timers outlive it;
