@@ -1,6 +1,7 @@
 #include <godwit/actors/kv_store_shard.hpp>
 
 #include <algorithm>
+#include <limits>
 #include <string>
 #include <utility>
 
@@ -19,6 +20,9 @@ namespace {
 constexpr std::uint32_t part_free = 2;
 /// ... and as much at most is read for nobody yet.
 constexpr std::uint32_t part_expected = 2;
+
+/// Whoever fetches may take memory also from what it has got already: that was sent.
+constexpr auto anybodys = std::numeric_limits<std::uint64_t>::max();
 
 /// What lies in a slot: a chunk's name says all of its bytes.
 std::uint64_t tag_of(const chunk_name& name) { return name.low ^ (name.high << 1U); }
@@ -60,8 +64,8 @@ void kv_store_shard::use_disk() {
 
 // ---- From the disk --------------------------------------------------------------------------------------------------
 
-task<bool> kv_store_shard::from_disk(chunk_name name, std::uint64_t since, nanoseconds until) {
-  const auto ticket = reads_.await(name, since);
+task<bool> kv_store_shard::from_disk(chunk_name name, nanoseconds until) {
+  const auto ticket = reads_.await(name, anybodys);
   if (!ticket) co_return false;
   auto wait = [this, name](runtime::completer<bool> done) {
     awaiting_[name].push_back(std::move(done));
@@ -75,7 +79,7 @@ task<bool> kv_store_shard::from_disk(chunk_name name, std::uint64_t since, nanos
 // What only memory has is not given up for what is on the disk anyway, unless somebody waits for that and no write is
 // under way that would mend it.
 void kv_store_shard::read_more() {
-  while (reading_ < options_.settings.disk_reads_max) {
+  while (reading_ < options_.settings.disk_reads_max && chunks_.has_room()) {
     const bool spare = chunks_.has_spare();
     if (!spare && writing_ > 0) return;
     const auto next = reads_.next(!spare);

@@ -105,9 +105,11 @@ task<protocols::store_fetched> kv_store_shard::fetch(protocols::store_fetch wish
     co_return std::move(round->answer);
   ++fetches_;
   const auto order = std::make_shared<const protocols::store_fetch>(std::move(wish));
-  const auto since = chunks_.begin();
   round->open = order->chunks.size();
-  for (std::size_t i = 0; i < order->chunks.size(); ++i) start(serve(round, i, order, since));
+  std::vector<std::optional<slot>> there; // all of them before any is read, which may take memory from others
+  there.reserve(order->chunks.size());
+  for (const auto& chunk : order->chunks) there.push_back(chunks_.pin(chunk.name));
+  for (std::size_t i = 0; i < there.size(); ++i) start(serve(round, i, there[i], order));
   if (round->open > 0) {
     auto all = [&round](runtime::completer<bool> done) {
       round->complete = std::make_unique<runtime::completer<bool>>(std::move(done));
@@ -123,14 +125,13 @@ task<protocols::store_fetched> kv_store_shard::fetch(protocols::store_fetch wish
   co_return std::move(round->answer);
 }
 
-task<void> kv_store_shard::serve(std::shared_ptr<outgoing> round, std::size_t index,
-                                 std::shared_ptr<const protocols::store_fetch> order, std::uint64_t since) {
+task<void> kv_store_shard::serve(std::shared_ptr<outgoing> round, std::size_t index, std::optional<slot> from,
+                                 std::shared_ptr<const protocols::store_fetch> order) {
   const auto name = order->chunks[index].name;
-  auto from = chunks_.pin(name);
   // Whoever asked takes a shard that says nothing by then for silent.
   const auto ends = now() + options_.settings.load_timeout;
   const auto read_by = ends - options_.settings.load_timeout / 4;
-  if (!from && disk_works() && on_disk_.has(name) && co_await from_disk(name, since, read_by)) from = chunks_.pin(name);
+  if (!from && disk_works() && on_disk_.has(name) && co_await from_disk(name, read_by)) from = chunks_.pin(name);
   if (from) {
     const auto left = std::max(ends - now(), nanoseconds{1});
     if (co_await send(index, *from, std::move(order), left)) round->answer.landed[index] = 1;

@@ -132,7 +132,7 @@ expected<std::shared_ptr<transport::disk>, start_error> make_kv_store_disk(const
   try {
     auto made = transport::files::make_disk(disk);
     if (is_in_memory(disk.directory))
-      log.component("kv_store").warning("kv_store.disk_directory: {} is in memory, and no disk", disk.directory);
+      log.component("node").warning("kv_store.disk_directory: {} is in memory, and no disk", disk.directory);
     return made;
   } catch (const std::exception& failure) {
     return unexpected(start_error{"kv_store.disk_directory: " + std::string(failure.what()) + " (for " +

@@ -173,15 +173,11 @@ TEST_F(ShardDiskTest, WhatLosesItsPlaceOnTheDiskIsCopiedAgainOnceItIsUsed) {
   settings.slots = 4;
   restart();
   bring_all(1, 4);
-  look_at({1});     // in memory, and the first on the disk
-  bring({5, 6, 7}); // take memory from 2 to 4, and the disk's places
   EXPECT_THAT(fetch({1}), ElementsAre(1));
-  world.run_for(100ms);
-  bring_all(8, 10);
-  look_at({1});
-  world.run_for(100ms);
-  bring_all(11, 11);
+  bring({5}); // takes memory from 2, and the place of 1 on the disk
+  EXPECT_EQ(now_reported().disk_written_total, 5U);
   EXPECT_THAT(fetch({1}), ElementsAre(1));
+  EXPECT_EQ(now_reported().disk_written_total, 6U);
 }
 
 TEST_F(ShardDiskTest, DoesNotWantWhatIsOnTheDisk) {
@@ -238,7 +234,7 @@ TEST_F(ShardDiskTest, ADiskThatStandsStillIsNotWaitedForTwice) {
   EXPECT_GE(time_of([&] { EXPECT_THAT(fetch({1, 6}), ElementsAre(0, 6)); }), 700ms);
   world.run_for(2s);
   EXPECT_LT(time_of([&] { EXPECT_THAT(fetch({2, 6}), ElementsAre(0, 6)); }), 100ms) << "memory serves on";
-  EXPECT_THAT(filed(6), ElementsAre(0, 0, 1, 1, 1, 1));
+  EXPECT_THAT(filed(6), ElementsAre(0, 0, 0, 1, 1, 1)) << "and a place for the first, where it is still read to";
   reads_late = 0s;
   world.run_for(20s);
   EXPECT_THAT(filed(6), Each(1)) << "it goes on";
@@ -284,9 +280,10 @@ TEST_F(ShardDiskTest, TheNextShardUsesTheDiskWhoeverWritesThereStill) {
   bring_all(1, 4);
   start_shard(disk); // in the middle of two writes
   EXPECT_THAT(filed(4), Each(0));
+  bring_all(11, 13); // to the same places
   writes_late = 0s;
-  bring_all(11, 18);
   world.run_for(10s);
+  bring_all(14, 18);
   for (std::uint64_t i = 11; i <= 18; ++i) EXPECT_THAT(fetch({i}), ElementsAre(static_cast<int>(i))) << i;
   EXPECT_EQ(now_reported().disk_failed_total, 0U);
 }
@@ -300,9 +297,13 @@ TEST_F(ShardDiskTest, TwoShardsOnOneDiskGiveNobodyWhatIsNotTheirs) {
   start_shard(disk);
   bring_all(11, 18);
   const auto second = std::exchange(shard, first);
-  for (std::uint64_t i = 1; i <= 8; ++i)
-    EXPECT_THAT(fetch({i}), ElementsAre(testing::AnyOf(0, static_cast<int>(i)))) << i;
-  EXPECT_GT(now_reported().disk_failed_total, 0U);
+  int missing = 0;
+  for (std::uint64_t i = 1; i <= 8; ++i) {
+    const auto got = fetch({i});
+    EXPECT_THAT(got, ElementsAre(testing::AnyOf(0, static_cast<int>(i)))) << i;
+    missing += got.front() == 0 ? 1 : 0;
+  }
+  EXPECT_GE(missing, 4);
   system->stop(second);
 }
 

@@ -79,9 +79,9 @@ private:
 
   [[nodiscard]] protocols::store_found look(const protocols::store_look& what);
   runtime::async::task<protocols::store_fetched> fetch(protocols::store_fetch order);
-  /// One chunk of a fetch, from memory or by way of it.
-  runtime::async::task<void> serve(std::shared_ptr<outgoing> round, std::size_t index,
-                                   std::shared_ptr<const protocols::store_fetch> order, std::uint64_t since);
+  /// One chunk of a fetch, from where it is pinned in memory, or by way of memory.
+  runtime::async::task<void> serve(std::shared_ptr<outgoing> round, std::size_t index, std::optional<slot> from,
+                                   std::shared_ptr<const protocols::store_fetch> order);
   runtime::async::task<bool> send(std::size_t index, slot from, std::shared_ptr<const protocols::store_fetch> order,
                                   std::chrono::nanoseconds timeout);
   [[nodiscard]] protocols::store_room make_room(const protocols::store_offer& offer);
@@ -96,7 +96,7 @@ private:
   /// There is one, and it does not keep anybody waiting.
   [[nodiscard]] bool disk_works() const;
   /// Whether the chunk, which is on the disk, is in memory now.
-  runtime::async::task<bool> from_disk(protocols::chunk_name name, std::uint64_t since, std::chrono::nanoseconds until);
+  runtime::async::task<bool> from_disk(protocols::chunk_name name, std::chrono::nanoseconds until);
   /// What the disk does next, as far as it may.
   void use_disk();
   void read_more();
