@@ -29,7 +29,8 @@ std::chrono::nanoseconds connecting_takes(const block_memory& from, const block_
   return std::chrono::steady_clock::now() - begun;
 }
 
-constexpr int rounds = 150, rounds_each = 50;
+constexpr int rounds_each = 50;
+const int rounds = 3 * rounds_each * times_asked_for();
 
 /// Waits in each round for another part of that time, from none to one and a half of it; it is measured now and then.
 /// And in every other round for up to two milliseconds, for machines that connect within one: a machine that is busy
@@ -39,7 +40,7 @@ public:
   void wait(int round, const block_memory& from, const block_memory& to) {
     if (round % rounds_each == 0) takes_ = connecting_takes(from, to);
     std::this_thread::sleep_for(round % 2 == 0 ? takes_ * (round % rounds_each) * 3 / (2 * rounds_each)
-                                               : 10us * (round % 200));
+                                               : 13us * (round % 150));
   }
 
 private:
