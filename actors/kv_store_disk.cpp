@@ -38,7 +38,7 @@ void kv_store_shard::open_disk() {
     return disk.reset();
   }
   on_disk_ = protocols::chunk_store(disk->slots());
-  reads_ = protocols::read_queue(chunks_.slots(), chunks_.slots() / part_expected);
+  reads_ = protocols::read_queue(on_disk_.slots(), chunks_.slots() / part_expected);
   figures_.disk_bytes = on_disk_.slots() * chunk_bytes_;
   options_.log.info("KV store: below its memory a disk, {} MiB, {} chunks", figures_.disk_bytes >> 20U,
                     on_disk_.slots());
@@ -64,16 +64,24 @@ void kv_store_shard::use_disk() {
 
 // ---- From the disk --------------------------------------------------------------------------------------------------
 
-task<bool> kv_store_shard::from_disk(chunk_name name, nanoseconds until) {
-  const auto ticket = reads_.await(name, anybodys);
-  if (!ticket) co_return false;
-  auto wait = [this, name](runtime::completer<bool> done) {
-    awaiting_[name].push_back(std::move(done));
+task<std::optional<kv_store_shard::slot>> kv_store_shard::from_disk(chunk_name name, std::uint64_t since,
+                                                                    nanoseconds until) {
+  const auto ticket = reads_.await(name, since);
+  if (!ticket) co_return std::nullopt;
+  std::shared_ptr<reader> self;
+  auto wait = [this, name, &self](runtime::completer<bool> done) {
+    self = std::make_shared<reader>(std::move(done));
+    readers_[name].push_back(self);
     use_disk();
   };
-  const auto there = co_await callback<bool>(std::max(until - now(), nanoseconds{1}), wait);
-  if (!there && reads_.give_up(name, *ticket)) awaiting_.erase(name);
-  co_return there.value_or(false);
+  (void)co_await callback<bool>(std::max(until - now(), nanoseconds{1}), wait);
+  if (self->pinned) co_return self->pinned; // also where it came as the time was over
+  reads_.give_up(name, *ticket);
+  if (const auto found = readers_.find(name); found != readers_.end()) {
+    std::erase(found->second, self);
+    if (found->second.empty()) readers_.erase(found);
+  }
+  co_return std::nullopt;
 }
 
 // What only memory has is not given up for what is on the disk anyway, unless somebody waits for that and no write is
@@ -81,7 +89,7 @@ task<bool> kv_store_shard::from_disk(chunk_name name, nanoseconds until) {
 void kv_store_shard::read_more() {
   while (reading_ < options_.settings.disk_reads_max && chunks_.has_room()) {
     const bool spare = chunks_.has_spare();
-    if (!spare && writing_ > 0) return;
+    if (!spare && writing_ > 0 && chunks_.may_have_spare()) return;
     const auto next = reads_.next(!spare);
     if (!next) return;
     start(read(*next));
@@ -91,7 +99,7 @@ void kv_store_shard::read_more() {
 task<void> kv_store_shard::read(protocols::read_queue::order what) {
   bool there = chunks_.has(what.name); // an instance has brought it meanwhile
   const auto from = there || chunks_.knows(what.name) ? std::nullopt : on_disk_.hold(what.name);
-  const auto to = from ? chunks_.reserve(what.name, what.since) : std::nullopt;
+  const auto to = from ? chunks_.reserve(what.name, what.awaited ? anybodys : what.since) : std::nullopt;
   if (to) {
     ++reading_;
     const auto began = disk_since_.insert(now());
@@ -117,8 +125,11 @@ task<void> kv_store_shard::read(protocols::read_queue::order what) {
     if (to && !there) on_disk_.drop(*from);
   }
   reads_.ended(what.name);
-  if (auto waiting = awaiting_.extract(what.name))
-    for (const auto& one : waiting.mapped()) one(there);
+  if (const auto waiting = readers_.extract(what.name))
+    for (const auto& one : waiting.mapped()) {
+      if (there) one->pinned = chunks_.pin(what.name); // or the next read might take it
+      one->done(there);
+    }
   if (to) use_disk(); // else whoever started this goes on
   recount();
 }
@@ -128,7 +139,7 @@ task<void> kv_store_shard::read(protocols::read_queue::order what) {
 void kv_store_shard::write_more() {
   if (chunks_.filed() + chunks_.landing() <= chunks_.slots() / part_free) return;
   if (on_disk_.retired() > 0 && now() >= retry_at_) {
-    on_disk_.restore_one();
+    on_trial_ = on_disk_.restore_one();
     retry_at_ = now() + options_.settings.disk_retry;
   }
   while (writing_ < options_.settings.disk_writes_max && now() >= no_writes_until_ && on_disk_.has_room()) {
@@ -159,7 +170,9 @@ task<void> kv_store_shard::write(slot from, slot to) {
   chunks_.end_copy(from, well);
   if (well) {
     on_disk_.file(to);
+    if (on_trial_ == to) on_trial_ = on_disk_.restore_one(); // so the others may be good again, too
   } else {
+    on_trial_.reset();
     on_disk_.retire(to);                                     // or it would be the next to be written
     no_writes_until_ = now() + options_.settings.disk_pause; // full, maybe
     retry_at_ = now() + options_.settings.disk_retry;

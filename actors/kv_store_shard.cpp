@@ -76,7 +76,9 @@ protocols::store_found kv_store_shard::look(const protocols::store_look& what) {
     out.filed.push_back(below || chunks_.has(name) ? 1 : 0);
     if (below) reads_.expect(name, since); // until it is fetched it may well be there
   }
-  for (auto name = what.names.rbegin(); name != what.names.rend(); ++name) on_disk_.touch(*name);
+  if (on_disk_.slots() > 0) // what is read for this prompt takes nothing from it
+    for (auto name = what.names.rbegin(); name != what.names.rend(); ++name)
+      chunks_.touch(*name), on_disk_.touch(*name);
   use_disk();
   figures_.looked_up_total += out.filed.size();
   figures_.found_total += static_cast<std::uint64_t>(std::ranges::count(out.filed, 1));
@@ -105,11 +107,12 @@ task<protocols::store_fetched> kv_store_shard::fetch(protocols::store_fetch wish
     co_return std::move(round->answer);
   ++fetches_;
   const auto order = std::make_shared<const protocols::store_fetch>(std::move(wish));
+  const auto since = chunks_.begin();
   round->open = order->chunks.size();
   std::vector<std::optional<slot>> there; // all of them before any is read, which may take memory from others
   there.reserve(order->chunks.size());
   for (const auto& chunk : order->chunks) there.push_back(chunks_.pin(chunk.name));
-  for (std::size_t i = 0; i < there.size(); ++i) start(serve(round, i, there[i], order));
+  for (std::size_t i = 0; i < there.size(); ++i) start(serve(round, i, there[i], order, since));
   if (round->open > 0) {
     auto all = [&round](runtime::completer<bool> done) {
       round->complete = std::make_unique<runtime::completer<bool>>(std::move(done));
@@ -126,12 +129,12 @@ task<protocols::store_fetched> kv_store_shard::fetch(protocols::store_fetch wish
 }
 
 task<void> kv_store_shard::serve(std::shared_ptr<outgoing> round, std::size_t index, std::optional<slot> from,
-                                 std::shared_ptr<const protocols::store_fetch> order) {
+                                 std::shared_ptr<const protocols::store_fetch> order, std::uint64_t since) {
   const auto name = order->chunks[index].name;
   // Whoever asked takes a shard that says nothing by then for silent.
   const auto ends = now() + options_.settings.load_timeout;
   const auto read_by = ends - options_.settings.load_timeout / 4;
-  if (!from && disk_works() && on_disk_.has(name) && co_await from_disk(name, read_by)) from = chunks_.pin(name);
+  if (!from && disk_works() && on_disk_.has(name)) from = co_await from_disk(name, since, read_by);
   if (from) {
     const auto left = std::max(ends - now(), nanoseconds{1});
     if (co_await send(index, *from, std::move(order), left)) round->answer.landed[index] = 1;

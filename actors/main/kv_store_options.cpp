@@ -92,7 +92,7 @@ void declare_kv_store(runtime::config::registry& r, serve_settings& s) {
          .max = hour_ms});
   r.add("kv_store.put_timeout", s.kv_store.put_timeout,
         {.doc = "Longest time of bringing the KV of one request to the store; what has not gone by then stays away. As "
-                "all of kv_store but bytes, the same in all processes of a cluster.",
+                "all of kv_store but bytes and the disk, the same in all processes of a cluster.",
          .unit = "ms",
          .min = 1,
          .max = hour_ms});

@@ -61,6 +61,10 @@ bool chunk_store::has_spare() const noexcept {
   return next != none && slots_[next].below == copy::there;
 }
 
+bool chunk_store::may_have_spare() const noexcept {
+  return idle_.front != none && slots_[idle_.front].below != copy::failed;
+}
+
 chunk_store::slot chunk_store::next_to_go() const noexcept {
   auto out = idle_.front;
   while (out != none && slots_[out].holds > 0) out = slots_[out].next;
@@ -133,12 +137,13 @@ void chunk_store::retire(slot where) {
   push_back(retired_, where);
 }
 
-void chunk_store::restore_one() {
+std::optional<chunk_store::slot> chunk_store::restore_one() {
   const auto back = retired_.front;
-  if (back == none) return;
+  if (back == none) return std::nullopt;
   remove(retired_, back);
   slots_[back].where = state::free;
   push_back(free_, back);
+  return back;
 }
 
 std::optional<chunk_store::slot> chunk_store::begin_copy() {

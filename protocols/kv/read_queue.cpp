@@ -40,25 +40,28 @@ std::optional<read_queue::ticket> read_queue::await(const chunk_name& name, std:
   return wanted.number;
 }
 
-bool read_queue::give_up(const chunk_name& name, ticket which) {
+void read_queue::give_up(const chunk_name& name, ticket which) {
   const auto found = entries_.find(name);
-  if (found == entries_.end() || found->second.number != which) return false;
+  if (found == entries_.end() || found->second.number != which) return;
   auto& left = found->second;
   ensure(left.waiters > 0, "read_queue: who gives up has waited");
-  if (--left.waiters > 0) return false;
-  if (left.where == state::awaited) {
-    expected_.splice(expected_.end(), awaited_, left.place);
-    left.where = state::expected;
+  if (--left.waiters > 0 || left.where == state::begun) return;
+  if (expected_.size() >= most_expected_) {
+    awaited_.erase(left.place);
+    entries_.erase(found);
+    return;
   }
-  return true;
+  expected_.splice(expected_.end(), awaited_, left.place);
+  left.where = state::expected;
 }
 
 std::optional<read_queue::order> read_queue::next(bool awaited) {
   auto& from = awaited || !awaited_.empty() ? awaited_ : expected_;
   if (from.empty()) return std::nullopt;
-  const order out{from.front(), entries_.at(from.front()).since};
+  auto& chosen = entries_.at(from.front());
+  const order out{from.front(), chosen.since, chosen.where == state::awaited};
   from.pop_front();
-  entries_.at(out.name).where = state::begun;
+  chosen.where = state::begun;
   return out;
 }
 
@@ -78,7 +81,7 @@ void read_queue::check() const {
            "read_queue: what somebody waits for is not expected only");
   }
   ensure(awaited == awaited_.size() && expected == expected_.size(), "read_queue: lists have what they should");
-  ensure(entries_.size() <= most_, "read_queue: there are not too many");
+  ensure(entries_.size() <= most_ && expected <= most_expected_, "read_queue: there are not too many");
 }
 
 } // namespace godwit::protocols

@@ -46,6 +46,7 @@ protected:
     };
     restart();
   }
+  ~ShardDiskTest() override { EXPECT_TRUE(system->shutdown()); } // before what the disk calls
   void restart() { start_shard(transport::sim::make_disk(settings, world.timers()), adjust); }
   /// One after the other, so that those that no memory is left for have gone to the disk before.
   void bring_all(std::uint64_t first, std::uint64_t last) {
@@ -120,6 +121,14 @@ TEST_F(ShardDiskTest, ReadsNoMoreForNobodyThanHalfOfItsMemory) {
   bring_all(1, 8);
   look_at({1, 2, 3, 4});
   EXPECT_EQ(now_reported().disk_read_total, 2U);
+}
+
+TEST_F(ShardDiskTest, WhatIsReadForAPromptTakesNothingFromIt) {
+  bring_all(1, 8);
+  look_at({5, 6, 1, 2}); // two of them are the oldest in memory
+  world.run_for(1s);
+  reads_late = 10s;
+  EXPECT_THAT(fetch({5, 6, 1, 2}), ElementsAre(5, 6, 1, 2));
 }
 
 TEST_F(ShardDiskTest, WhatIsFetchedGoesBeforeWhatWasLookedFor) {
@@ -252,9 +261,27 @@ TEST_F(ShardDiskTest, AFetchWaitsForASlowDiskNoLongerThanItsCallerForTheShard) {
 }
 
 TEST_F(ShardDiskTest, MoreThanMemoryHoldsIsFetchedInPieces) {
-  bring_all(1, 8);
+  settings.slots = 16;
+  restart();
+  bring_all(1, 12);
   world.run_for(100ms);
-  EXPECT_THAT(fetch({1, 2, 3, 4, 5, 6, 7, 8}), ElementsAre(1, 2, 3, 4, 5, 6, 7, 8));
+  EXPECT_THAT(fetch({1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}), ElementsAre(1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12));
+}
+
+TEST_F(ShardDiskTest, ADiskThatWasFullForAWhileIsSoonWholeAgain) {
+  settings.slots = 64;
+  restart();
+  writes_fail = true;
+  for (std::uint64_t i = 1; i <= 20; ++i) {
+    bring({i});
+    world.run_for(1s);
+  }
+  EXPECT_GT(now_reported().disk_failed_total, 10U);
+  writes_fail = false;
+  world.run_for(61s);
+  bring_all(21, 120);
+  world.run_for(1s);
+  EXPECT_EQ(now_reported().disk_bytes_used, 64 * 512U);
 }
 
 TEST_F(ShardDiskTest, ADiskOfOneChunkIsUsed) {

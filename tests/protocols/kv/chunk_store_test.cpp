@@ -3,10 +3,12 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <optional>
 #include <random>
+#include <set>
 #include <vector>
 
 namespace godwit::protocols {
@@ -180,6 +182,7 @@ TEST(ChunkStore, WhatHasNoCopyIsNoSpare) {
   ASSERT_EQ(store.begin_copy(), two);
   store.end_copy(*two, true);
   EXPECT_FALSE(store.has_spare()) << "the oldest would be lost";
+  EXPECT_FALSE(store.may_have_spare());
   EXPECT_TRUE(store.has_room());
   store.touch(name_of(1));
   EXPECT_TRUE(store.has_spare());
@@ -202,9 +205,9 @@ TEST(ChunkStore, RetiredSlotsAreNobodysUntilTheyAreRestored) {
   ASSERT_TRUE(bring(store, 3));
   EXPECT_EQ(store.displaced(), name_of(2)) << "the other one is used again and again";
   store.check();
-  store.restore_one();
+  EXPECT_EQ(store.restore_one(), bad);
   EXPECT_EQ(bring(store, 4), bad);
-  store.restore_one(); // there is none
+  EXPECT_FALSE(store.restore_one());
   EXPECT_TRUE(store.has(name_of(3)));
   store.check();
 }
@@ -223,64 +226,128 @@ TEST(ChunkStore, WhatCameFromBelowHasItsCopy) {
 
 // Against books that forget nothing.
 TEST(ChunkStore, KeepsItsPromisesOverManyRandomRuns) {
-  for (unsigned seed = 0; seed < 200; ++seed) {
+  for (unsigned seed = 0; seed < 300; ++seed) {
     std::mt19937 random(seed);
     const auto below = [&random](std::uint32_t n) { return static_cast<std::uint32_t>(random() % n); };
     chunk_store store(1 + below(8));
     std::map<chunk_store::slot, std::uint64_t> landing, contents; // by slot
-    std::map<std::uint64_t, std::vector<chunk_store::slot>> read;
-    std::map<chunk_store::slot, std::uint64_t> copied; // under way
-    for (int i = 0; i < 400; ++i) {
+    std::vector<chunk_store::slot> pinned, held, copied;          // as often as they are
+    std::set<chunk_store::slot> safe;                             // have a copy below
+    std::uint32_t retired = 0;
+    std::uint64_t since = 0;
+    const auto in_use = [&](chunk_store::slot which) {
+      return std::ranges::count(pinned, which) + std::ranges::count(held, which) + std::ranges::count(copied, which) >
+             0;
+    };
+    const auto taken = [&](std::vector<chunk_store::slot>& from) {
+      const auto which = from.begin() + below(static_cast<std::uint32_t>(from.size()));
+      const auto out = *which;
+      from.erase(which);
+      return out;
+    };
+    for (int i = 0; i < 500; ++i) {
       const std::uint64_t number = 1 + below(12);
-      const auto what = below(9);
-      if (what == 0 && !store.knows(name_of(number))) {
-        if (const auto where = store.reserve(name_of(number), store.begin())) {
-          ASSERT_FALSE(landing.contains(*where));
-          for (const auto& [other, slots] : read)
-            for (const auto slot : slots) ASSERT_NE(slot, *where) << "somebody reads there";
-          ASSERT_FALSE(copied.contains(*where)) << "it is being copied";
-          contents.erase(*where);
-          landing[*where] = number;
+      switch (below(14)) {
+      case 0:
+      case 1: {
+        if (store.knows(name_of(number))) break;
+        const bool room = store.has_room(), spare = store.has_spare();
+        const auto where = store.reserve(name_of(number), below(4) == 0 ? since : store.begin());
+        if (!where) break;
+        ASSERT_TRUE(room);
+        ASSERT_FALSE(landing.contains(*where));
+        ASSERT_FALSE(in_use(*where)) << "somebody reads there, or copies it";
+        ASSERT_EQ(store.displaced().has_value(), contents.contains(*where));
+        if (store.displaced()) {
+          ASSERT_EQ(*store.displaced(), name_of(contents.at(*where)));
+          ASSERT_TRUE(!spare || safe.contains(*where)) << "it was the only place of that";
         }
-      } else if (what == 1 && !landing.empty()) {
+        contents.erase(*where);
+        safe.erase(*where);
+        landing[*where] = number;
+        break;
+      }
+      case 2:
+      case 3: {
+        if (landing.empty()) break;
         const auto [where, which] = *landing.begin();
         landing.erase(where);
-        if (below(3) == 0) {
+        const auto how = below(6);
+        if (how == 0) {
           store.abandon(where);
-          ASSERT_FALSE(store.knows(name_of(which)));
+        } else if (how == 1 && retired + 1 < store.slots()) {
+          store.retire(where);
+          ++retired;
         } else {
-          store.file(where);
+          store.file(where, how == 2);
           contents[where] = which;
+          if (how == 2) safe.insert(where);
+          break;
         }
-      } else if (what == 2) {
+        ASSERT_FALSE(store.knows(name_of(which)));
+        break;
+      }
+      case 4:
         store.touch(name_of(number));
-      } else if (what <= 4) {
+        break;
+      case 5:
         if (const auto where = store.pin(name_of(number))) {
           ASSERT_EQ(contents.at(*where), number);
-          read[number].push_back(*where);
+          pinned.push_back(*where);
         }
-      } else if (what == 5) {
+        break;
+      case 6:
+        if (!pinned.empty()) store.unpin(taken(pinned));
+        break;
+      case 7:
+        if (const auto where = store.hold(name_of(number))) {
+          ASSERT_EQ(contents.at(*where), number);
+          held.push_back(*where);
+        }
+        break;
+      case 8:
+        if (!held.empty()) store.let_go(taken(held));
+        break;
+      case 9:
         if (const auto where = store.begin_copy()) {
           ASSERT_EQ(store.name_of(*where), name_of(contents.at(*where)));
-          ASSERT_TRUE(copied.emplace(*where, contents.at(*where)).second);
+          ASSERT_FALSE(safe.contains(*where)) << "it has its copy";
+          copied.push_back(*where);
         }
-      } else if (what == 6 && !copied.empty()) {
-        const auto [where, which] = *copied.begin();
-        ASSERT_EQ(contents.at(where), which) << "overwritten while it was copied";
-        store.end_copy(where, below(3) > 0);
-        copied.erase(where);
-      } else if (what == 7) {
+        break;
+      case 10:
+        if (!copied.empty()) {
+          const auto where = taken(copied);
+          const bool well = below(3) > 0;
+          store.end_copy(where, well);
+          if (well) safe.insert(where);
+        }
+        break;
+      case 11:
         store.lose_copy(name_of(number));
-      } else if (!read.empty()) {
-        auto& slots = read.begin()->second;
-        ASSERT_EQ(contents.at(slots.back()), read.begin()->first) << "overwritten while it was read";
-        store.unpin(slots.back());
-        slots.pop_back();
-        if (slots.empty()) read.erase(read.begin());
+        std::erase_if(safe, [&](auto where) { return contents.at(where) == number; });
+        break;
+      case 12: {
+        const auto where = std::ranges::find_if(contents, [&](const auto& one) { return !in_use(one.first); });
+        if (where == contents.end() || below(3) > 0) break;
+        store.drop(where->first);
+        ASSERT_FALSE(store.knows(name_of(where->second)));
+        safe.erase(where->first);
+        contents.erase(where);
+        break;
+      }
+      default:
+        since = store.begin();
+        if (const auto back = store.restore_one()) {
+          ASSERT_FALSE(contents.contains(*back) || landing.contains(*back));
+          --retired;
+        }
       }
       store.check();
       ASSERT_EQ(store.filed(), contents.size());
       ASSERT_EQ(store.landing(), landing.size());
+      ASSERT_EQ(store.retired(), retired);
+      for (const auto& [where, which] : contents) ASSERT_TRUE(store.has(name_of(which)));
     }
   }
 }

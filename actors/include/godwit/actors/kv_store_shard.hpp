@@ -18,6 +18,7 @@
 #include <optional>
 #include <set>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 namespace godwit::actors {
@@ -81,7 +82,7 @@ private:
   runtime::async::task<protocols::store_fetched> fetch(protocols::store_fetch order);
   /// One chunk of a fetch, from where it is pinned in memory, or by way of memory.
   runtime::async::task<void> serve(std::shared_ptr<outgoing> round, std::size_t index, std::optional<slot> from,
-                                   std::shared_ptr<const protocols::store_fetch> order);
+                                   std::shared_ptr<const protocols::store_fetch> order, std::uint64_t since);
   runtime::async::task<bool> send(std::size_t index, slot from, std::shared_ptr<const protocols::store_fetch> order,
                                   std::chrono::nanoseconds timeout);
   [[nodiscard]] protocols::store_room make_room(const protocols::store_offer& offer);
@@ -95,8 +96,15 @@ private:
   void open_disk();
   /// There is one, and it does not keep anybody waiting.
   [[nodiscard]] bool disk_works() const;
-  /// Whether the chunk, which is on the disk, is in memory now.
-  runtime::async::task<bool> from_disk(protocols::chunk_name name, std::chrono::nanoseconds until);
+  /// Who waits for a chunk that is to be read from the disk.
+  struct reader {
+    explicit reader(runtime::completer<bool> when_read) : done(std::move(when_read)) {}
+    runtime::completer<bool> done;
+    std::optional<slot> pinned; ///< for it, before it is told
+  };
+  /// The chunk, which is on the disk, pinned in memory; or nothing by then.
+  runtime::async::task<std::optional<slot>> from_disk(protocols::chunk_name name, std::uint64_t since,
+                                                      std::chrono::nanoseconds until);
   /// What the disk does next, as far as it may.
   void use_disk();
   void read_more();
@@ -120,10 +128,11 @@ private:
   std::uint32_t fetches_ = 0;                  ///< that run
   protocols::chunk_store on_disk_{0};
   protocols::read_queue reads_{0, 0};
-  std::unordered_map<protocols::chunk_name, std::vector<runtime::completer<bool>>> awaiting_; ///< until they are read
+  std::unordered_map<protocols::chunk_name, std::vector<std::shared_ptr<reader>>> readers_; ///< until it is read
   std::multiset<std::chrono::nanoseconds> disk_since_; ///< when what the disk does now began
   std::uint32_t reading_ = 0, writing_ = 0;            ///< that it does now
   std::chrono::nanoseconds no_writes_until_{0}, retry_at_{0};
+  std::optional<slot> on_trial_; ///< a place of the disk that could not be written, and is in use again
   protocols::store_report figures_;
 };
 

@@ -48,6 +48,8 @@ public:
   [[nodiscard]] bool has_room() const noexcept;
   /// ... without losing what has no copy below.
   [[nodiscard]] bool has_spare() const noexcept;
+  /// Whether it may, once the oldest has been copied; not where that was tried in vain.
+  [[nodiscard]] bool may_have_spare() const noexcept;
   /// The chunk that was evicted for the last `reserve`, if one was.
   [[nodiscard]] const std::optional<chunk_name>& displaced() const noexcept { return displaced_; }
   /// What a slot was reserved for is in it. `copied`: it has been read from the place below, and is there still.
@@ -64,8 +66,9 @@ public:
   void drop(slot where);
   /// As `abandon`, and the slot is out of use: a place of a disk that cannot be written.
   void retire(slot where);
-  /// The one that was retired first is in use again. No effect where none is.
-  void restore_one();
+  /// The one that was retired first is in use again, and the next to be reserved where no other is free. Empty: there
+  /// is none.
+  std::optional<slot> restore_one();
 
   /// Of the chunks without a copy below that nobody reads, the one that was used longest ago. It is held until
   /// `end_copy`.

@@ -23,6 +23,7 @@ public:
   struct order {
     chunk_name name;
     std::uint64_t since = 0; ///< chunk_store::begin of who wanted it last
+    bool awaited = false;
   };
   using ticket = std::uint64_t;
 
@@ -30,9 +31,9 @@ public:
   void expect(const chunk_name& name, std::uint64_t since);
   /// Somebody waits for it, until `ended`. Nothing: there are too many.
   [[nodiscard]] std::optional<ticket> await(const chunk_name& name, std::uint64_t since);
-  /// Who has this ticket waits no longer. Whether that was the last one; then it is as expected. No effect after
-  /// `ended`.
-  bool give_up(const chunk_name& name, ticket which);
+  /// Who has this ticket waits no longer. When nobody does, it is as expected, and forgotten where there are too many
+  /// of these. No effect after `ended`.
+  void give_up(const chunk_name& name, ticket which);
   /// The next one, which is being read from now on. `awaited`: only one that somebody waits for.
   [[nodiscard]] std::optional<order> next(bool awaited);
   /// It has been read, or not. Whoever waited is answered.
