@@ -170,10 +170,10 @@ task<void> kv_store_shard::write(slot from, slot to) {
   chunks_.end_copy(from, well);
   if (well) {
     on_disk_.file(to);
-    if (on_trial_ == to) on_trial_ = on_disk_.restore_one(); // so the others may be good again, too
+    if (on_trial_ == to) on_disk_.restore_all(); // they may be good again, too
   } else {
     on_trial_.reset();
-    on_disk_.retire(to);                                     // or it would be the next to be written
+    on_disk_.retire(to); // or it would be the next to be written, and then others like it
     no_writes_until_ = now() + options_.settings.disk_pause; // full, maybe
     retry_at_ = now() + options_.settings.disk_retry;
     note_failure("a write failed", error ? *error : error.error().message);

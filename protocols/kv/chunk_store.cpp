@@ -131,10 +131,13 @@ void chunk_store::drop(slot where) {
 }
 
 void chunk_store::retire(slot where) {
-  abandon(where);
-  remove(free_, where);
-  slots_[where].where = state::retired;
-  push_back(retired_, where);
+  abandon(where); // the last of the free ones
+  while (free_.front != none) {
+    const auto out = free_.front;
+    remove(free_, out);
+    slots_[out].where = state::retired;
+    push_back(retired_, out);
+  }
 }
 
 std::optional<chunk_store::slot> chunk_store::restore_one() {
@@ -144,6 +147,11 @@ std::optional<chunk_store::slot> chunk_store::restore_one() {
   slots_[back].where = state::free;
   push_back(free_, back);
   return back;
+}
+
+void chunk_store::restore_all() {
+  while (restore_one()) {
+  }
 }
 
 std::optional<chunk_store::slot> chunk_store::begin_copy() {

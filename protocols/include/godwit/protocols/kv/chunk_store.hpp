@@ -21,8 +21,8 @@ namespace godwit::protocols {
 /// before their slots are taken: `begin_copy` says which is next, `has_spare` whether a slot can be taken without
 /// losing what only it has.
 ///
-/// All operations are O(1), but for slots that are held, which `reserve` passes by. A broken precondition throws
-/// contract_violation.
+/// All operations are O(1), but for slots that are held, which `reserve` passes by, and those that are retired or
+/// restored together. A broken precondition throws contract_violation.
 class chunk_store {
 public:
   using slot = std::uint32_t;
@@ -64,11 +64,12 @@ public:
   void let_go(slot where);
   /// A filed chunk that nobody reads or holds is not there any more.
   void drop(slot where);
-  /// As `abandon`, and the slot is out of use: a place of a disk that cannot be written.
+  /// As `abandon`, and the slot is out of use: a place of a disk that cannot be written, maybe since the disk is full.
+  /// So are those that are free: what has been filed can be written again.
   void retire(slot where);
-  /// The one that was retired first is in use again, and the next to be reserved where no other is free. Empty: there
-  /// is none.
+  /// The one that was retired first is in use again. Empty: there is none.
   std::optional<slot> restore_one();
+  void restore_all();
 
   /// Of the chunks without a copy below that nobody reads, the one that was used longest ago. It is held until
   /// `end_copy`.
