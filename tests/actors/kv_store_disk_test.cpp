@@ -290,7 +290,7 @@ TEST_F(ShardDiskTest, ADiskThatWasFullForAWhileIsSoonWholeAgain) {
     bring({i});
     world.run_for(1s);
   }
-  EXPECT_GT(now_reported().disk_failed_total, 10U);
+  EXPECT_GT(now_reported().disk_failed_total, 0U);
   writes_fail = false;
   world.run_for(61s);
   bring_all(21, 120);
