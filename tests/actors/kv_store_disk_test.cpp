@@ -8,15 +8,16 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <functional>
 #include <set>
+#include <utility>
 
 namespace godwit::test {
 
 using namespace std::chrono_literals;
 using testing::Each;
 using testing::ElementsAre;
-using testing::IsEmpty;
-using testing::SizeIs;
 
 namespace {
 
