@@ -256,6 +256,9 @@ task<void> frontend::place(protocols::request_id id) {
                          r->request.stop.max_tokens, r->request.priority};
     query.execution_level = r->request.execution_level;
     query.arrival_ns = r->request.arrival_ns;
+    query.begun = !r->ownership.answer().empty();
+    query.expected_tokens = r->request.expected_tokens;
+    query.ttft_ns = r->request.ttft_ns;
     chosen choice;
     const auto* neighbour = std::exchange(beside, false) ? beside_sibling(*r) : nullptr;
     if (neighbour != nullptr) {

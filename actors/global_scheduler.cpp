@@ -269,6 +269,12 @@ dispatch_decision global_scheduler::decide(const dispatch_query& query) {
     demand.headroom = options_.levels[demand.execution_level].headroom;
   }
   demand.objectives = query.objectives;
+  demand.in_queue = protocols::queued_request{.priority = query.priority,
+                                              .arrival_ns = query.arrival_ns,
+                                              .begun = query.begun,
+                                              .prompt_tokens = query.prompt_tokens,
+                                              .expected_tokens = query.expected_tokens,
+                                              .ttft_ns = query.ttft_ns};
   // It was counted as load where it never came to, and who tries again soon fills a queue by itself.
   if (query.failed > dispatches_from_) dispatcher_->take_back(query.failed_at, query.failed - dispatches_from_, demand);
   using lack = protocols::dispatcher::lack;

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <utility>
 
 /// What a planner says of itself: to the scheduler, to people, and to whoever looks for requests to move.
 namespace godwit::protocols {
@@ -59,7 +60,30 @@ load_report planner::load() const {
   if (settings_.mode == batching_mode::static_batch) report.pace.knows_prompts = false;
   report.prefill_tokens += static_cast<std::uint64_t>(static_cast<double>(waiting_tokens_) * meter_.missed());
   report.prefill_pairs += waiting_pairs_ * meter_.missed();
+  report.order = settings_.queue;
+  report.queue = queue_parts();
   return report;
+}
+
+std::vector<queue_part> planner::queue_parts() const {
+  if (waiting_.empty()) return {};
+  std::vector<queue_part> parts;
+  const auto& last = waiting_.rbegin()->first;
+  if (settings_.queue.order == queue_order::fcfs && waiting_.begin()->first.priority == last.priority) {
+    // Whoever comes is the last one: no need to look at all of them for each report.
+    parts.push_back({waiting_.begin()->first, last, waiting_.size(), waiting_blocks_, waiting_tokens_, waiting_pairs_});
+  } else {
+    queue_summary sum(waiting_.size());
+    for (const auto& [place, r] : waiting_)
+      sum.add({place, place, 1, blocks_to_start(*r), tokens_to_compute(*r), pairs_to_compute(*r)});
+    parts = std::move(sum).parts();
+  }
+  for (auto& part : parts) {
+    part.first.serial = part.last.serial = 0; // say nothing elsewhere
+    part.tokens = static_cast<std::uint64_t>(static_cast<double>(part.tokens) * meter_.missed());
+    part.pairs *= meter_.missed();
+  }
+  return parts;
 }
 
 std::uint64_t planner::demand_of_head(std::uint64_t outstanding) const {

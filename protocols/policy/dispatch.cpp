@@ -151,7 +151,7 @@ std::optional<dispatch_choice> dispatcher::pick(const dispatch_demand& demand) {
   load.levels = bit_of(demand.execution_level);
   if (((report.execution_levels | books.picked.levels) & load.levels) == 0) load.headroom = headroom_of(demand, report);
   choice.number = ++picks_;
-  books.add(choice.number, load);
+  books.add(choice.number, load, place_there(found.best, demand));
   places_[found.best].picked_last = picks_;
   refresh(found.best);
   return choice;
@@ -172,16 +172,25 @@ void dispatcher::account::forget() noexcept {
   count = 0;
 }
 
-void dispatcher::account::add(std::uint64_t number, const picked_load& load) noexcept {
+void dispatcher::account::add(std::uint64_t number, const picked_load& load, const queue_place& place) noexcept {
   picked += load;
   if (count < on_way.size()) {
     on_way[count] = {};
+    on_way[count].place = place;
     on_way[count++].first = number;
   }
   auto& last = on_way[count - 1];
+  last.place = std::max(last.place, place);
   last.number = number;
   last.load += load;
   last.reports = 0;
+}
+
+dispatcher::picked_load dispatcher::account::before(const queue_place& place) const noexcept {
+  picked_load sum;
+  for (std::uint32_t i = 0; i < count; ++i)
+    if (on_way[i].place <= place) sum += on_way[i].load;
+  return sum;
 }
 
 // Headroom and levels of what several have in common stay until a report says better.
@@ -278,12 +287,22 @@ step_pace dispatcher::pace_of(std::size_t index) const noexcept {
 
 double dispatcher::expected_ttft(std::size_t index, const dispatch_demand& demand, std::uint32_t known) const noexcept {
   const auto& report = reports_[index];
-  const auto& picked = accounts_[index].picked;
+  const auto place = place_there(index, demand);
+  const auto picked = accounts_[index].before(place);
+  const expected_request request{demand.tokens, known, queued_behind(place, report.queue)};
   std::optional<double> room_within;
-  if (const auto lacks = blocks_lacking(report, picked.blocks, demand.tokens); lacks > 0 && moves_)
+  if (const auto lacks = blocks_lacking(report, picked.blocks, request); lacks > 0 && moves_)
     if (free_beside(index) >= lacks) room_within = room_by_moves_ns;
   return bounded(expected_ttft_ns(report, pace_of(index), {picked.requests, picked.blocks, picked.tokens, picked.pairs},
-                                  demand.tokens, known, room_within));
+                                  request, room_within));
+}
+
+queue_place dispatcher::place_there(std::size_t index, const dispatch_demand& demand) const noexcept {
+  queue_place last{std::numeric_limits<std::int32_t>::max(), true, std::numeric_limits<std::int64_t>::max(),
+                   std::numeric_limits<std::int64_t>::max()};
+  if (demand.in_queue) last = place_in_queue(reports_[index].order, *demand.in_queue);
+  last.serial = std::numeric_limits<std::uint64_t>::max();
+  return last;
 }
 
 std::uint64_t dispatcher::free_beside(std::size_t index) const noexcept {

@@ -20,28 +20,32 @@ double attention_pairs(std::uint64_t first, std::uint64_t upto) noexcept {
   return static_cast<double>(upto - first) * (static_cast<double>(first) + static_cast<double>(upto) + 1) / 2;
 }
 
-std::uint64_t blocks_lacking(const load_report& load, std::uint64_t on_the_way, std::uint32_t tokens) noexcept {
-  return lacking(std::uint64_t{load.blocks_used} + load.outstanding_blocks + load.waiting_blocks + on_the_way +
-                     blocks_for(std::uint64_t{tokens} + 1),
+std::uint64_t blocks_lacking(const load_report& load, std::uint64_t on_the_way,
+                             const expected_request& request) noexcept {
+  return lacking(std::uint64_t{load.blocks_used} + load.outstanding_blocks +
+                     lacking(load.waiting_blocks, request.behind.blocks) + on_the_way +
+                     blocks_for(std::uint64_t{request.tokens} + 1),
                  load.blocks_total);
 }
 
 double expected_ttft_ns(const load_report& load, const step_pace& pace, const expected_work& on_the_way,
-                        std::uint32_t tokens, std::uint32_t known, std::optional<double> room_within) noexcept {
+                        const expected_request& request, std::optional<double> room_within) noexcept {
   if (!pace.knows_prompts) return 0;
-  known = std::min(known, tokens > 0 ? tokens - 1 : 0); // the last one is always computed
+  const auto tokens = request.tokens;
+  const auto known = std::min(request.known, tokens > 0 ? tokens - 1 : 0); // the last one is always computed
   const double decoding = load.running;
   const double room = std::max(static_cast<double>(load.step_tokens) - decoding, 1.0);
   const auto computed = [&](double count, double pairs) {
     return std::ceil(count / room) * pace.step + count * pace.token + pairs * pace.pair;
   };
   const double own = tokens - known, own_pairs = attention_pairs(known, tokens);
-  const double ahead = static_cast<double>(load.prefill_tokens) + static_cast<double>(on_the_way.tokens);
-  const double ahead_pairs = load.prefill_pairs + on_the_way.pairs;
+  const double ahead =
+      static_cast<double>(lacking(load.prefill_tokens, request.behind.tokens)) + static_cast<double>(on_the_way.tokens);
+  const double ahead_pairs = std::max(load.prefill_pairs - request.behind.pairs, 0.0) + on_the_way.pairs;
 
-  double room_made = static_cast<double>(blocks_lacking(load, on_the_way.blocks, tokens)) * pace.block;
+  double room_made = static_cast<double>(blocks_lacking(load, on_the_way.blocks, request)) * pace.block;
   if (room_within) room_made = std::min(room_made, *room_within);
-  const auto places = load.places_taken() + load.waiting + on_the_way.requests + 1;
+  const auto places = load.places_taken() + lacking(load.waiting, request.behind.requests) + on_the_way.requests + 1;
   if (load.running_max > 0)
     room_made = std::max(room_made, static_cast<double>(lacking(places, load.running_max)) * pace.place);
 

@@ -75,6 +75,65 @@ TEST(DispatchTtft, CountsWhatIsOnItsWay) {
   EXPECT_EQ(policy->picked(instance_id{2}), dispatcher::picked_load{});
 }
 
+/// One that comes at this moment with this priority, to a queue by deadlines.
+dispatch_demand due(std::int64_t arrival_ms, std::int64_t ttft_ms, std::int32_t priority = 0) {
+  dispatch_demand demand{.tokens = 100};
+  demand.in_queue = queued_request{
+      .priority = priority, .arrival_ns = arrival_ms * 1'000'000, .prompt_tokens = 100, .ttft_ns = ttft_ms * 1'000'000};
+  return demand;
+}
+
+/// `behind` with a queue by deadlines, in which so many tokens are due at each of these milliseconds.
+load_report queued_by_deadlines(std::uint32_t instance, std::uint64_t tokens, const std::vector<std::int64_t>& at_ms) {
+  auto r = behind(instance, tokens * at_ms.size());
+  r.order.order = queue_order::edf;
+  r.waiting = static_cast<std::uint32_t>(at_ms.size());
+  for (const auto ms : at_ms) {
+    const queue_place place{0, true, ms * 1'000'000, 0, 0};
+    r.queue.push_back({place, place, 1, 7, tokens, 0});
+    r.waiting_blocks += 7;
+  }
+  return r;
+}
+
+TEST(DispatchTtft, CountsOnlyWhatIsDueBefore) {
+  const auto policy = make_dispatcher("ttft");
+  policy->report(queued_by_deadlines(1, 200, {100, 200, 300}));
+  const auto expected = [&](const dispatch_demand& demand) { // by itself: it does not get there
+    const auto choice = policy->pick(demand);
+    policy->take_back(choice->instance, choice->number, demand);
+    return choice->why.ttft_ns / 1'000'000;
+  };
+  EXPECT_EQ(expected(due(50, 10)), 100);
+  EXPECT_EQ(expected(due(50, 100)), 300);
+  EXPECT_EQ(expected(due(50, 1'000)), 700);
+  EXPECT_EQ(expected(due(50, 0)), 700) << "a minute";
+  EXPECT_EQ(expected(due(50, 1'000, -1)), 100);
+  EXPECT_EQ(expected({.tokens = 100}), 700) << "who says nothing is the last one";
+}
+
+TEST(DispatchTtft, CountsWhatIsOnItsWayAndDueBefore) {
+  const auto policy = make_dispatcher("ttft");
+  policy->report(queued_by_deadlines(1, 200, {100, 200, 300}));
+  ASSERT_TRUE(policy->pick(due(50, 100)));
+  EXPECT_EQ(policy->pick(due(51, 1'000))->why.ttft_ns, 800'000'000);
+  EXPECT_EQ(policy->pick(due(52, 10))->why.ttft_ns, 100'000'000);
+  EXPECT_EQ(policy->pick(due(52, 10))->why.ttft_ns, 200'000'000) << "the one that was before it";
+  for (int i = 0; i < 20; ++i) ASSERT_TRUE(policy->pick(due(60, 1'000))); // more than are known one by one
+  EXPECT_EQ(policy->pick(due(61, 11))->why.ttft_ns, 300'000'000);
+}
+
+TEST(DispatchObjectives, AreMetByOverThoseThatAreDueLater) {
+  const auto policy = make_dispatcher("freeness");
+  policy->report(queued_by_deadlines(1, 200, {100, 2'000, 3'000}));
+  auto late = due(50, 310);
+  late.objectives.ttft_ns = 310'000'000;
+  late.objectives.refusable = true;
+  EXPECT_TRUE(policy->pick(late)) << "200 before it";
+  EXPECT_FALSE(policy->pick(late)) << "and what has just come";
+  EXPECT_EQ(policy->why_none(), lack::late);
+}
+
 TEST(DispatchTtft, WeighsABeginningAgainstTheQueue) {
   const auto policy = make_dispatcher("ttft");
   const std::vector<block_hash> prefix{1, 2, 3, 4};

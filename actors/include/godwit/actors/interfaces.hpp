@@ -173,13 +173,17 @@ struct dispatch_query {
   /// Its prompt's beginnings (kv/prefix_marks.hpp), for who looks where their KV may be.
   std::vector<protocols::block_hash> prefix;
   protocols::latency_objectives objectives;
+  /// What its place in a queue depends on besides (batching/queue_order.hpp).
+  bool begun = false;                ///< a part of its answer is there
+  std::uint32_t expected_tokens = 0; ///< of the whole answer; 0: nobody knows
+  std::int64_t ttft_ns = 0;          ///< objective, from its arrival; 0: none
 
   dispatch_query() = default;
   dispatch_query(std::uint32_t prompt, std::uint32_t answer_max, std::int32_t level)
       : prompt_tokens(prompt), answer_tokens_max(answer_max), priority(level) {}
   auto fields() {
     return std::tie(prompt_tokens, answer_tokens_max, priority, execution_level, arrival_ns, failed, failed_at, refused,
-                    prefix, objectives);
+                    prefix, objectives, begun, expected_tokens, ttft_ns);
   }
 };
 

@@ -310,6 +310,7 @@ private:
   [[nodiscard]] bool suffices_to_preempt_for(const planned_request& r) const;
   [[nodiscard]] bool batch_is_closed() const noexcept;
   [[nodiscard]] std::uint64_t demand_of_head(std::uint64_t outstanding) const;
+  [[nodiscard]] std::vector<queue_part> queue_parts() const;
   [[nodiscard]] std::vector<std::uint32_t> running_by_level() const;
   void schedule(planned_request& r, outline& d);
   void speculate(outline& d);

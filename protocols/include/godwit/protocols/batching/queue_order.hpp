@@ -2,6 +2,7 @@
 
 #include <compare>
 #include <cstdint>
+#include <tuple>
 
 namespace godwit::protocols {
 
@@ -22,6 +23,11 @@ struct queue_rule {
   std::int64_t aging_ns = 300'000'000;
 
   static constexpr std::int64_t aging_ns_max = 3'600'000'000'000;
+
+  queue_rule() = default;
+  queue_rule(queue_order by, std::int64_t aging) noexcept : order(by), aging_ns(aging) {}
+  friend bool operator==(const queue_rule&, const queue_rule&) = default;
+  auto fields() { return std::tie(order, aging_ns); }
 };
 
 /// Of a request without an objective edf thinks as if it had this one, so that it does not wait for ever.
@@ -46,6 +52,7 @@ struct queue_place {
   std::int64_t arrival_ns = 0;
   std::uint64_t serial = 0;
   friend auto operator<=>(const queue_place&, const queue_place&) = default;
+  auto fields() { return std::tie(priority, fresh, due_ns, arrival_ns, serial); }
 };
 
 /// Sources: seeds of UELLM (FIFO, SJF, LJF), TetriInfer (prefill by FCFS, SJF, LJF) and AdaptiveLLM, whose priority is

@@ -1,11 +1,13 @@
 #pragma once
 
+#include <godwit/protocols/batching/queue_summary.hpp>
 #include <godwit/protocols/messages/ids.hpp>
 #include <godwit/protocols/messages/pace.hpp>
 #include <godwit/protocols/messages/role.hpp>
 
 #include <cstdint>
 #include <tuple>
+#include <vector>
 
 namespace godwit::protocols {
 
@@ -41,6 +43,8 @@ struct load_report {
   /// those that wait as much as prefix caching leaves of such requests. And attention_pairs of these.
   std::uint64_t prefill_tokens = 0;
   double prefill_pairs = 0;
+  queue_rule order;              ///< by which they wait
+  std::vector<queue_part> queue; ///< those that wait, the next to start first (queue_summary); counted in the last two
   std::uint32_t step_tokens = 0; ///< that a step may have
   step_pace pace;
   /// Instances of the same kind can take over each other's KV. One without a way to move blocks has a kind of its own.
@@ -77,7 +81,7 @@ struct load_report {
     return std::tie(instance, generation, sequence, ready, terminating, role, blocks_total, blocks_used, blocks_cached,
                     waiting, waiting_max, running, running_max, decoding, places_kept, migrating, queued_blocks,
                     outstanding_blocks, waiting_blocks, headroom_blocks, headroom_profiled, execution_levels,
-                    prefill_tokens, prefill_pairs, step_tokens, pace, kv_kind, dispatched, swap_blocks,
+                    prefill_tokens, prefill_pairs, order, queue, step_tokens, pace, kv_kind, dispatched, swap_blocks,
                     swap_blocks_used, swapped, steps_total, preemptions_total, swaps_total, swapped_out_tokens_total,
                     swapped_in_tokens_total, prefix_query_tokens_total, prefix_hit_tokens_total,
                     store_query_tokens_total, store_hit_tokens_total, prompt_tokens_total, prompt_ns_total,

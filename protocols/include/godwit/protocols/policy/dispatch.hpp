@@ -32,6 +32,8 @@ struct dispatch_demand {
   /// Instances that are not expected to meet these (expected_latency.hpp) are no places for the request while there are
   /// others, nor where it is refusable; but of those that idle instances would be late with, ever fewer are let in.
   latency_objectives objectives = {};
+  /// What its place in a queue depends on; its serial does not. Empty: it would be the last one.
+  std::optional<queued_request> in_queue = {};
 };
 
 struct dispatch_choice {
@@ -177,6 +179,7 @@ private:
     std::uint64_t number = 0; ///< of the last one
     picked_load load;
     std::uint32_t reports = 0; ///< that came since and do not count it
+    queue_place place;         ///< in its instance's queue; of several, that of the last one
   };
   struct blocks_left {
     std::uint64_t kind = 0; ///< of KV
@@ -197,7 +200,8 @@ private:
     std::uint32_t count = 0;
     std::array<on_the_way, 8> on_way{}; ///< oldest first; a burst has fewer between two reports
     void forget() noexcept;
-    void add(std::uint64_t number, const picked_load& load) noexcept;
+    void add(std::uint64_t number, const picked_load& load, const queue_place& place) noexcept;
+    [[nodiscard]] picked_load before(const queue_place& place) const noexcept;
     void take_back(std::uint64_t number, const picked_load& one) noexcept;
     /// Those that this report counts are its own now.
     void settle(const load_report& report) noexcept;
@@ -214,6 +218,8 @@ private:
   [[nodiscard]] bool looks_again(const std::vector<place>& places, std::int64_t ttft_ns);
   [[nodiscard]] double expected_ttft(std::size_t index, const dispatch_demand& demand,
                                      std::uint32_t known) const noexcept;
+  /// Behind all that have the same otherwise.
+  [[nodiscard]] queue_place place_there(std::size_t index, const dispatch_demand& demand) const noexcept;
   void find_decoders();
   [[nodiscard]] double expected_tpot(std::size_t index) const noexcept;
   /// The instance's, or a guess.

@@ -20,21 +20,28 @@ struct expected_work {
   double pairs = 0;         ///< attention_pairs of these
 };
 
+/// A request, as it would come there.
+struct expected_request {
+  std::uint32_t tokens = 0;
+  std::uint32_t known = 0; ///< of these, the first ones that the instance has already
+  /// What waits there, and would start after it. Empty: it would be the last one.
+  queue_part behind = {};
+};
+
 /// Blocks that it would have to wait for there.
 [[nodiscard]] std::uint64_t blocks_lacking(const load_report& load, std::uint64_t on_the_way,
-                                           std::uint32_t tokens) noexcept;
+                                           const expected_request& request) noexcept;
 
-/// Nanoseconds from now until a request of so many tokens, of which the instance has the first `known` already, has its
-/// next one, if it is sent there now. By `pace`, which is the report's or, where that knows no prompts yet, another
-/// instance's; 0: nobody knows.
+/// Nanoseconds from now until a request has its next token, if it is sent there now. By `pace`, which is the report's
+/// or, where that knows no prompts yet, another instance's; 0: nobody knows.
 ///
 /// Prompts are computed one after the other: those that are there, those on their way, this one; as many tokens in a
 /// step as its budget leaves beside those who decode. Where memory or places lack, it starts when enough has been left,
 /// memory at the latest in `room_within`, where that can be made by migration.
-/// Priorities are not looked at: it may go before others, or others before it.
+/// Who runs is not looked at by priority, though it may have to give way; nor does anybody know who comes later and
+/// goes first.
 [[nodiscard]] double expected_ttft_ns(const load_report& load, const step_pace& pace, const expected_work& on_the_way,
-                                      std::uint32_t tokens, std::uint32_t known,
-                                      std::optional<double> room_within = {}) noexcept;
+                                      const expected_request& request, std::optional<double> room_within = {}) noexcept;
 
 /// Nanoseconds that its prompt takes by itself.
 [[nodiscard]] double expected_alone_ns(const step_pace& pace, std::uint32_t step_tokens, std::uint32_t tokens) noexcept;
