@@ -62,13 +62,14 @@ done
 # there is a GPU, command. Tabs between them.
 names=() limits=() fulls=() needs=() commands=()
 only=$(IFS=+; printf '%s' "${wanted[*]}")
-is_name() { cut -f1 "$here/checks.tsv" | grep -qxF -- "$1"; }
+declare -A is_name=()
+while IFS=$'\t' read -r name _; do [[ -z $name ]] || is_name[$name]=1; done <"$here/checks.tsv"
 # Whether a check of this name is one of those wanted.
 is_wanted() {
   local one
   ((${#wanted[@]})) || return 0
   for one in "${wanted[@]}"; do
-    if [[ $1 == "$one" ]] || { [[ $1 == *"$one"* ]] && ! is_name "$one"; }; then return 0; fi
+    if [[ $1 == "$one" ]] || { [[ $1 == *"$one"* ]] && [[ -z ${is_name[$one]:-} ]]; }; then return 0; fi
   done
   return 1
 }

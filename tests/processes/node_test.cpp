@@ -1,6 +1,7 @@
 // `godwit serve` and `godwit node --join` as real processes on loopback: processes die, hang and come back in the
 // middle of answers, and no client loses a token or gets one twice.
 #include "processes/support/answers.hpp"
+#include "processes/support/calm_answers.hpp"
 #include "processes/support/godwit_processes.hpp"
 
 #include <godwit/actors/interfaces.hpp>
@@ -42,11 +43,7 @@ protected:
   }
   /// By one process that nothing happens to.
   static const std::vector<streamed_answer>& calm() {
-    static const auto answers = [] {
-      served head(one_small);
-      EXPECT_TRUE(head.wait_ready()) << head.process.err();
-      return ask_all(head.url(), questions());
-    }();
+    static const auto answers = calm_answers(questions());
     return answers;
   }
   static void expect_calm_answers(const round_of_answers& round) {

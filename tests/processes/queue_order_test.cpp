@@ -1,5 +1,6 @@
 // Who starts first, as an operator sets it: answers stay what they are, and lengths are learned on the way.
 #include "processes/support/answers.hpp"
+#include "processes/support/calm_answers.hpp"
 #include "processes/support/console.hpp"
 #include "processes/support/godwit_processes.hpp"
 
@@ -30,9 +31,7 @@ protected:
 TEST_F(QueueOrderOfProcesses, AnswersAreTheSameWhoeverGoesFirst) {
   auto questions = mixed_questions(12, 40);
   for (std::size_t i = 0; i < questions.size(); i += 3) questions[i].tokens = 8;
-  served calm(patient({"--instances", "1", "--threads", "1"}));
-  ASSERT_TRUE(calm.wait_ready()) << calm.process.err();
-  const auto expected = ask_all(calm.url(), questions);
+  const auto expected = calm_answers(questions);
   const std::vector<std::vector<std::string>> orders{
       {"--queue-order", "sjf"},
       {"--queue-order", "ljf"},

@@ -1,5 +1,6 @@
 // Prefill in one process and decoding in another, over UCX: the answers are those of one process that does all.
 #include "processes/support/answers.hpp"
+#include "processes/support/calm_answers.hpp"
 #include "processes/support/console.hpp"
 #include "processes/support/godwit_processes.hpp"
 
@@ -42,11 +43,7 @@ protected:
     return all;
   }
   static const std::vector<streamed_answer>& calm() {
-    static const auto answers = [] {
-      served head(patient({"--instances", "1", "--threads", "1"}));
-      EXPECT_TRUE(head.wait_ready()) << head.process.err();
-      return ask_all(head.url(), questions());
-    }();
+    static const auto answers = calm_answers(questions());
     return answers;
   }
 };

@@ -1,6 +1,7 @@
 // Autoscaling with real processes: children that come with the load, go with it and never outlive their head, and the
 // commands of a cluster manager.
 #include "processes/support/answers.hpp"
+#include "processes/support/calm_answers.hpp"
 #include "processes/support/godwit_processes.hpp"
 
 #include <gmock/gmock.h>
@@ -97,12 +98,7 @@ protected:
 
 TEST_F(ScalingProcesses, AChildComesWithTheLoadServesTheSameTextsAndGoesWithTheLoad) {
   const auto questions = mixed_questions(12, 1300);
-  std::vector<streamed_answer> calm;
-  {
-    served head({"--instances", "1", "--threads", "1"});
-    ASSERT_TRUE(head.wait_ready()) << head.process.err();
-    calm = ask_all(head.url(), questions);
-  }
+  const auto calm = calm_answers(questions);
   served head(patient(with(scaling, with(by_load, by_children)))); // the child takes after it
   ASSERT_TRUE(head.wait_ready()) << head.process.err();
   bool seen = false; // on a busy machine the answers may be over before the child is there

@@ -2,8 +2,13 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <charconv>
+#include <cstring>
 #include <limits>
+#include <memory>
+#include <vector>
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <linux/tcp.h>
 #include <netinet/in.h>
@@ -35,6 +40,21 @@ int lowest_free() {
   return found;
 }
 
+/// Those that are open; where nobody says, all that may be.
+std::vector<int> descriptors() {
+  std::vector<int> out;
+  const std::unique_ptr<DIR, int (*)(DIR*)> open(::opendir("/proc/self/fd"), &::closedir);
+  while (const auto* const entry = open ? ::readdir(open.get()) : nullptr) {
+    int fd = -1;
+    const char* const name = entry->d_name;
+    const auto [end, error] = std::from_chars(name, name + std::strlen(name), fd);
+    if (error == std::errc{} && *end == 0) out.push_back(fd);
+  }
+  if (out.empty())
+    for (int fd = 0, end = std::min(descriptors_max(), listening_max); fd < end; ++fd) out.push_back(fd);
+  return out;
+}
+
 /// Of this end; 0: no socket of TCP.
 std::uint16_t port_of(int socket) {
   sockaddr_storage own{};
@@ -61,7 +81,7 @@ bool is_silent(int socket, std::chrono::milliseconds age) {
 
 std::set<std::uint16_t> listening_ports() {
   std::set<std::uint16_t> out;
-  for (int fd = 0, end = std::min(descriptors_max(), listening_max); fd < end; ++fd)
+  for (const int fd : descriptors())
     if (const auto port = port_of(fd); port != 0 && listens(fd)) out.insert(port);
   return out;
 }

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <new>
 #include <stdexcept>
+#include <utility>
 
 namespace godwit::gpu::cuda::emulated {
 
@@ -14,6 +15,7 @@ namespace {
 
 constexpr std::uint64_t alignment = 256; // as cudaMalloc's
 constexpr int no_key = -1;
+constexpr std::uint32_t stays_open = 8; // times, where closing it takes a call for each piece
 
 std::uint64_t page() { return static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE)); }
 std::uint64_t round_up(std::uint64_t bytes, std::uint64_t to) { return (bytes + to - 1) / to * to; }
@@ -50,7 +52,7 @@ std::byte* device_memory::allocate(std::uint64_t bytes) {
   one.mapping = static_cast<std::byte*>(mapping);
   mprotect(one.mapping + page(), one.mapped - 2 * page(), PROT_READ | PROT_WRITE);
   std::memset(one.mapping + page(), 0xFF, one.mapped - 2 * page());
-  protect(one, inside_ > 0);
+  protect(one, open_);
   // At the end of its pages, so that what reads on falls off.
   std::byte* address = one.mapping + one.mapped - page() - taken;
   device_.emplace(address, one);
@@ -116,7 +118,8 @@ void device_memory::enter() {
     return;
   }
   const std::lock_guard lock(mutex_);
-  if (inside_++ == 0)
+  ++inside_;
+  if (!std::exchange(open_, true))
     for (const auto& [address, one] : device_) protect(one, true);
 }
 
@@ -126,8 +129,9 @@ void device_memory::leave() {
     return;
   }
   const std::lock_guard lock(mutex_);
-  if (--inside_ == 0)
-    for (const auto& [address, one] : device_) protect(one, false);
+  if (--inside_ > 0 || left_++ % stays_open != 0) return;
+  open_ = false;
+  for (const auto& [address, one] : device_) protect(one, false);
 }
 
 std::uint64_t device_memory::free_bytes() const {

@@ -13,7 +13,7 @@ namespace godwit::gpu::cuda::emulated {
 /// The memory of an emulated device and the host memory that it may copy from and to.
 ///
 /// Device memory carries a protection key: a thread touches it only between `enter` and `leave`. Without such keys in
-/// the processor it is inaccessible while no thread is inside. Thread-safe.
+/// the processor it is closed to all when the last thread leaves, every eighth time that one does. Thread-safe.
 class device_memory {
 public:
   explicit device_memory(std::uint64_t bytes_max);
@@ -53,7 +53,9 @@ private:
   pieces device_;
   pieces pinned_;
   std::uint64_t used_ = 0;
-  std::uint32_t inside_ = 0;
+  std::uint32_t inside_ = 0; ///< without keys, as the next two
+  std::uint32_t left_ = 0;   ///< how often all were outside again
+  bool open_ = false;
 };
 
 } // namespace godwit::gpu::cuda::emulated

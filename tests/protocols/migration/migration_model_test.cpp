@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cstdio>
 #include <fstream>
 #include <iterator>
@@ -55,8 +56,17 @@ TEST(MigrationModel, EveryPromiseHoldsInEveryInterleavingOfTheBoundedCases) {
   explore_all(everyday_cases(), instrumented ? 20'000 : 20'000'000);
 }
 
-// Several minutes: --gtest_also_run_disabled_tests --gtest_filter=*Night*
-TEST(MigrationModel, DISABLED_EveryPromiseHoldsInTheCasesOfTheNight) { explore_all(nightly_cases(), 60'000'000); }
+// Several minutes, all together.
+class MigrationModelAtNight : public testing::TestWithParam<model_case> {};
+TEST_P(MigrationModelAtNight, EveryPromiseHoldsInEveryInterleaving) {
+  explore_all({GetParam()}, instrumented ? 20'000 : 60'000'000);
+}
+INSTANTIATE_TEST_SUITE_P(Night, MigrationModelAtNight, testing::ValuesIn(nightly_cases()), [](const auto& each) {
+  auto name = each.param.name;
+  std::ranges::replace_if(
+      name, [](unsigned char c) { return std::isalnum(c) == 0; }, '_');
+  return name;
+});
 
 TEST(MigrationModel, EveryPlantedBugIsFoundByAShortestCounterexample) {
   const auto planted = static_cast<int>(mutant::count) - 1;

@@ -93,14 +93,7 @@ std::vector<model_case> everyday_cases() {
              c.requests = 2, c.pool = 7, c.timers = false, c.faults.deaths = 1;
            }),
       made("two requests and a death", decoding, [](auto& c) { c.requests = 2, c.pool = 3, c.faults.crashes = 1; }),
-      made("two requests towards each other, a death", {.stages = 1},
-           [](auto& c) {
-             c.requests = c.migrations = 2, c.tokens = 2, c.prompt = 1, c.pool = 3, c.stages_max = 2, c.timers = false;
-             c.crashable = 3, c.faults.crashes = 1; // the home or A: B is to the one request what A is to the other
-           }),
       made("two requests, a cut", still, [](auto& c) { c.requests = 2, c.tokens = 2, c.pool = 3, c.faults.cuts = 1; }),
-      made("two requests towards each other, with timers", {.stages = 1},
-           [](auto& c) { c.requests = c.migrations = 2, c.tokens = 2, c.prompt = 1, c.pool = 2; }),
       made("two requests, a stopped process", still,
            [](auto& c) { c.requests = 2, c.tokens = 2, c.pool = 3, c.faults.freezes = c.faults.thaws = 1; }),
       made("two requests, lost answers", decoding, [](auto& c) { c.requests = 2, c.pool = 3, c.faults.losses = 1; }),
@@ -109,6 +102,13 @@ std::vector<model_case> everyday_cases() {
 
 std::vector<model_case> nightly_cases() {
   return {
+      made("two requests towards each other, a death", {.stages = 1},
+           [](auto& c) {
+             c.requests = c.migrations = 2, c.tokens = 2, c.prompt = 1, c.pool = 3, c.stages_max = 2, c.timers = false;
+             c.crashable = 3, c.faults.crashes = 1; // the home or A: B is to the one request what A is to the other
+           }),
+      made("two requests towards each other, with timers", {.stages = 1},
+           [](auto& c) { c.requests = c.migrations = 2, c.tokens = 2, c.prompt = 1, c.pool = 2; }),
       made("there and back, a repeated ask", still,
            [](auto& c) { c.migrations = 2, c.tokens = 2, c.faults.duplicates = 1; }),
       made("there and back, decoding, with timers", outgrown, [](auto& c) { c.migrations = 2; }),
