@@ -19,6 +19,7 @@ constexpr auto not_eligible = -std::numeric_limits<double>::infinity();
 constexpr std::uint32_t reports_max = 8;
 
 constexpr double expected_ns_max = 1e15; // eleven days
+constexpr int overtaking_rounds = 4;     // each is nearer to how long one waits
 
 /// After so many requests that an idle instance is not expected to serve in time, it gets one; after twice as many the
 /// next one, and so on.
@@ -152,6 +153,8 @@ std::optional<dispatch_choice> dispatcher::pick(const dispatch_demand& demand) {
   if (((report.execution_levels | books.picked.levels) & load.levels) == 0) load.headroom = headroom_of(demand, report);
   choice.number = ++picks_;
   books.add(choice.number, load, place_there(found.best, demand));
+  if (demand.in_queue)
+    books.lately.add(report.order, *demand.in_queue, {load.requests, load.blocks, load.tokens, load.pairs});
   places_[found.best].picked_last = picks_;
   refresh(found.best);
   return choice;
@@ -168,6 +171,7 @@ void dispatcher::picked_load::operator+=(const picked_load& more) noexcept {
 
 // What was on its way to an earlier generation.
 void dispatcher::account::forget() noexcept {
+  lately.clear();
   picked = {};
   count = 0;
 }
@@ -293,8 +297,23 @@ double dispatcher::expected_ttft(std::size_t index, const dispatch_demand& deman
   std::optional<double> room_within;
   if (const auto lacks = blocks_lacking(report, picked.blocks, request); lacks > 0 && moves_)
     if (free_beside(index) >= lacks) room_within = room_by_moves_ns;
-  return bounded(expected_ttft_ns(report, pace_of(index), {picked.requests, picked.blocks, picked.tokens, picked.pairs},
-                                  request, room_within));
+  const auto pace = pace_of(index);
+  const auto expected = [&](const expected_work& more) {
+    return bounded(expected_ttft_ns(report, pace,
+                                    {picked.requests + more.requests, picked.blocks + more.blocks,
+                                     picked.tokens + more.tokens, picked.pairs + more.pairs},
+                                    request, room_within));
+  };
+  double ttft_ns = expected({});
+  if (!demand.in_queue) return ttft_ns;
+  // Those that go first while it waits make it wait for longer, while others come.
+  const double alone = expected_alone_ns(pace, report.step_tokens, demand.tokens - std::min(known, demand.tokens));
+  for (int round = 0; round < overtaking_rounds && ttft_ns > alone; ++round) {
+    const auto more = accounts_[index].lately.overtaking(report.order, *demand.in_queue, ttft_ns - alone);
+    if (more.requests == 0) break;
+    ttft_ns = std::max(ttft_ns, expected(more));
+  }
+  return ttft_ns;
 }
 
 queue_place dispatcher::place_there(std::size_t index, const dispatch_demand& demand) const noexcept {

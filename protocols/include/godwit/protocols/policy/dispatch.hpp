@@ -5,6 +5,7 @@
 #include <godwit/protocols/messages/scheduling.hpp>
 #include <godwit/protocols/policy/expected_latency.hpp>
 #include <godwit/protocols/policy/prefix_index.hpp>
+#include <godwit/protocols/policy/recent_arrivals.hpp>
 
 #include <array>
 #include <cstddef>
@@ -194,6 +195,7 @@ private:
   struct account {
     picked_load picked; ///< the sum
     refusals refusing;
+    recent_arrivals lately;
     blocks_left left; ///< as it counts in the sum of its kind
     bool stale = false;
     std::optional<std::uint64_t> prefills; ///< counts as a prefill instance that takes requests, of this kind of KV

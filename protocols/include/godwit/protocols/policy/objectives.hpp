@@ -24,8 +24,8 @@ struct hurried_request {
   std::uint8_t execution_level = 0;
 };
 
-/// What is left of them. One that there is stays one, be its time over. Who goes before others is not turned away: those
-/// that run may have to give way to it, of which what is expected knows nothing.
+/// What is left of them. One that there is stays one, be its time over. Who goes before others is not turned away:
+/// those that run may have to give way to it, of which what is expected knows nothing.
 [[nodiscard]] latency_objectives objectives_left(const hurried_request& r, const objectives_policy& policy) noexcept;
 
 /// For the client of a request that was turned away, whose closest instance was expected to take so long; 0: unknown.
