@@ -19,7 +19,6 @@ constexpr auto not_eligible = -std::numeric_limits<double>::infinity();
 constexpr std::uint32_t reports_max = 8;
 
 constexpr double expected_ns_max = 1e15; // eleven days
-constexpr int overtaking_rounds = 4;     // each is nearer to how long one waits
 
 /// After so many requests that an idle instance is not expected to serve in time, it gets one; after twice as many the
 /// next one, and so on.
@@ -153,8 +152,6 @@ std::optional<dispatch_choice> dispatcher::pick(const dispatch_demand& demand) {
   if (((report.execution_levels | books.picked.levels) & load.levels) == 0) load.headroom = headroom_of(demand, report);
   choice.number = ++picks_;
   books.add(choice.number, load, place_there(found.best, demand));
-  if (demand.in_queue)
-    books.lately.add(report.order, *demand.in_queue, {load.requests, load.blocks, load.tokens, load.pairs});
   places_[found.best].picked_last = picks_;
   refresh(found.best);
   return choice;
@@ -171,7 +168,6 @@ void dispatcher::picked_load::operator+=(const picked_load& more) noexcept {
 
 // What was on its way to an earlier generation.
 void dispatcher::account::forget() noexcept {
-  lately.clear();
   picked = {};
   count = 0;
 }
@@ -297,23 +293,8 @@ double dispatcher::expected_ttft(std::size_t index, const dispatch_demand& deman
   std::optional<double> room_within;
   if (const auto lacks = blocks_lacking(report, picked.blocks, request); lacks > 0 && moves_)
     if (free_beside(index) >= lacks) room_within = room_by_moves_ns;
-  const auto pace = pace_of(index);
-  const auto expected = [&](const expected_work& more) {
-    return bounded(expected_ttft_ns(report, pace,
-                                    {picked.requests + more.requests, picked.blocks + more.blocks,
-                                     picked.tokens + more.tokens, picked.pairs + more.pairs},
-                                    request, room_within));
-  };
-  double ttft_ns = expected({});
-  if (!demand.in_queue) return ttft_ns;
-  // Those that go first while it waits make it wait for longer, while others come.
-  const double alone = expected_alone_ns(pace, report.step_tokens, demand.tokens - std::min(known, demand.tokens));
-  for (int round = 0; round < overtaking_rounds && ttft_ns > alone; ++round) {
-    const auto more = accounts_[index].lately.overtaking(report.order, *demand.in_queue, ttft_ns - alone);
-    if (more.requests == 0) break;
-    ttft_ns = std::max(ttft_ns, expected(more));
-  }
-  return ttft_ns;
+  return bounded(expected_ttft_ns(report, pace_of(index), {picked.requests, picked.blocks, picked.tokens, picked.pairs},
+                                  request, room_within));
 }
 
 queue_place dispatcher::place_there(std::size_t index, const dispatch_demand& demand) const noexcept {
@@ -322,6 +303,40 @@ queue_place dispatcher::place_there(std::size_t index, const dispatch_demand& de
   if (demand.in_queue) last = place_in_queue(reports_[index].order, *demand.in_queue);
   last.serial = std::numeric_limits<std::uint64_t>::max();
   return last;
+}
+
+bool dispatcher::makes_others_late(std::size_t index, const dispatch_demand& demand,
+                                   std::uint32_t known) const noexcept {
+  const auto& report = reports_[index];
+  if (report.order.order != queue_order::edf || !demand.in_queue) return false;
+  const auto place = place_there(index, demand);
+  const auto pace = pace_of(index);
+  const auto own = load_of(demand, known);
+  // Of what is left to them the same margin as of what this one has.
+  const double share =
+      demand.in_queue->ttft_ns > 0
+          ? std::min(static_cast<double>(demand.objectives.ttft_ns) / static_cast<double>(demand.in_queue->ttft_ns),
+                     1.0)
+          : 1.0;
+  const auto count = std::min(report.queue.size(), queue_summary::parts_max);
+  for (std::size_t i = 0; i < count; ++i) {
+    const auto& part = report.queue[i];
+    if (!part.hurried || part.last <= place || !part.last.fresh) continue;
+    const double left =
+        share * (static_cast<double>(part.last.due_ns) - static_cast<double>(demand.in_queue->arrival_ns));
+    auto end = part.last;
+    end.serial = std::numeric_limits<std::uint64_t>::max();
+    const expected_request last{.behind = queued_behind(end, report.queue)}; // itself is counted where it waits
+    auto ahead = accounts_[index].before(end);
+    const auto in_time = [&] {
+      return bounded(expected_ttft_ns(report, pace, {ahead.requests, ahead.blocks, ahead.tokens, ahead.pairs}, last)) <=
+             left;
+    };
+    if (!in_time()) continue;
+    ahead += own;
+    if (!in_time()) return true;
+  }
+  return false;
 }
 
 std::uint64_t dispatcher::free_beside(std::size_t index) const noexcept {
@@ -381,7 +396,8 @@ const std::vector<dispatcher::place>& dispatcher::narrowed_down(const std::vecto
     if (!eligible(places[i])) continue;
     fits = fits || blocks_for(std::uint64_t{demand.tokens} + 1) <= reports_[i].blocks_total;
     const double tpot = tpot_ns > 0 ? expected_tpot(i) : 0;
-    const double used = std::max(share(expected[i], ttft_ns), share(tpot, tpot_ns));
+    double used = std::max(share(expected[i], ttft_ns), share(tpot, tpot_ns));
+    if (used <= 1 && makes_others_late(i, demand, known_at(i))) used = std::nextafter(1.0, 2.0);
     const bool unknown = !reports_[i].pace.knows_prompts && idle(i); // and nobody is refused for a guess
     if (used <= 1 || unknown)
       one_is_within = true;

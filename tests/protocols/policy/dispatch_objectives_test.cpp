@@ -123,7 +123,7 @@ TEST(DispatchTtft, CountsWhatIsOnItsWayAndDueBefore) {
   EXPECT_EQ(policy->pick(due(61, 11))->why.ttft_ns, 300'000'000);
 }
 
-TEST(DispatchObjectives, AreMetByOverThoseThatAreDueLater) {
+TEST(DispatchObjectives, OfWhoIsDueLaterAreNotInTheWay) {
   const auto policy = make_dispatcher("freeness");
   policy->report(queued_by_deadlines(1, 200, {100, 2'000, 3'000}));
   auto late = due(50, 310);
@@ -132,6 +132,64 @@ TEST(DispatchObjectives, AreMetByOverThoseThatAreDueLater) {
   EXPECT_TRUE(policy->pick(late)) << "200 before it";
   EXPECT_FALSE(policy->pick(late)) << "and what has just come";
   EXPECT_EQ(policy->why_none(), lack::late);
+}
+
+TEST(DispatchObjectives, OfOthersWhoWaitCount) {
+  const auto hurried_ones = [](std::int64_t last_due_ms) {
+    auto r = queued_by_deadlines(1, 200, {100, 560, last_due_ms});
+    for (auto& part : r.queue) part.hurried = true;
+    return r;
+  };
+  auto asks = due(50, 400);
+  asks.objectives.ttft_ns = 400'000'000;
+  asks.objectives.refusable = true;
+  const auto taken = [&](const load_report& r, const dispatch_demand& demand) {
+    const auto policy = make_dispatcher("freeness");
+    policy->report(r);
+    const bool found = policy->pick(demand).has_value();
+    EXPECT_TRUE(found || policy->why_none() == lack::late);
+    EXPECT_TRUE(found || policy->least_expected().ttft_ns == 300e6) << "in time itself";
+    return found;
+  };
+  EXPECT_TRUE(taken(hurried_ones(760), asks)) << "600 before the last one, 700 with it, and at 50 710 are left";
+  EXPECT_FALSE(taken(hurried_ones(740), asks)) << "690 are left";
+  EXPECT_TRUE(taken(hurried_ones(600), asks)) << "it would be late anyway";
+  auto undemanding = hurried_ones(740);
+  undemanding.queue.back().hurried = false;
+  EXPECT_TRUE(taken(undemanding, asks)) << "nobody minds";
+  auto with_margin = asks;
+  with_margin.in_queue->ttft_ns = 444'444'444;
+  EXPECT_FALSE(taken(hurried_ones(800), with_margin)) << "the others' margin is its own: 675 are left";
+  auto last = due(50, 10'000);
+  last.objectives.ttft_ns = 10'000'000'000;
+  last.objectives.refusable = true;
+  EXPECT_TRUE(taken(hurried_ones(740), last)) << "behind all of them";
+  auto refused_nowhere = asks;
+  refused_nowhere.objectives.refusable = false;
+  EXPECT_TRUE(taken(hurried_ones(740), refused_nowhere));
+  auto by_length = hurried_ones(740);
+  by_length.order = {queue_order::sjf, 0};
+  EXPECT_TRUE(taken(by_length, asks)) << "those are no deadlines";
+}
+
+TEST(DispatchObjectives, OfOthersLeadToAnotherInstance) {
+  const auto policy = make_dispatcher("round_robin");
+  auto full = queued_by_deadlines(1, 200, {100, 740});
+  for (auto& part : full.queue) part.hurried = true;
+  full.queue.back().last.due_ns = full.queue.back().first.due_ns = 540'000'000;
+  policy->report(full);
+  policy->report(queued_by_deadlines(2, 200, {100, 740}));
+  auto asks = due(50, 400);
+  asks.objectives.ttft_ns = 400'000'000;
+  for (int i = 0; i < 3; ++i) {
+    auto next = asks;
+    next.in_queue->arrival_ns += i;
+    const auto choice = policy->pick(next);
+    ASSERT_TRUE(choice);
+    if (i == 0) {
+      EXPECT_EQ(choice->instance.value(), 2U);
+    }
+  }
 }
 
 TEST(DispatchTtft, WeighsABeginningAgainstTheQueue) {

@@ -44,6 +44,8 @@ TEST(Objectives, AreNamedWhereTheyAreNotToBeMet) {
   EXPECT_EQ(describe_lateness({0, 20 * ms}, {}, 0, 31 * ms),
             "No instance is expected to meet the request's objectives: 20 ms for each further one, where 31 ms are "
             "expected. Please try again later.");
+  EXPECT_EQ(describe_lateness({2000 * ms, 20 * ms}, {}, 12 * ms, 11 * ms),
+            "The request would make others late that were let in before it. Please try again later.");
 }
 
 } // namespace

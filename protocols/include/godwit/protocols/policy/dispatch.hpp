@@ -5,7 +5,6 @@
 #include <godwit/protocols/messages/scheduling.hpp>
 #include <godwit/protocols/policy/expected_latency.hpp>
 #include <godwit/protocols/policy/prefix_index.hpp>
-#include <godwit/protocols/policy/recent_arrivals.hpp>
 
 #include <array>
 #include <cstddef>
@@ -195,7 +194,6 @@ private:
   struct account {
     picked_load picked; ///< the sum
     refusals refusing;
-    recent_arrivals lately;
     blocks_left left; ///< as it counts in the sum of its kind
     bool stale = false;
     std::optional<std::uint64_t> prefills; ///< counts as a prefill instance that takes requests, of this kind of KV
@@ -212,7 +210,12 @@ private:
   [[nodiscard]] std::uint32_t known_at(std::size_t index) const noexcept; ///< tokens of this request's prompt
   /// The places as a request of a level with headroom sees them.
   [[nodiscard]] const std::vector<place>& seen_by(const dispatch_demand& demand);
-  /// Without those that are not expected to meet the request's objectives; all of them where none is.
+  /// Whether somebody who waits there would be in time without this request, and not with it before him: where the
+  /// queue goes by deadlines (queue_order::edf).
+  [[nodiscard]] bool makes_others_late(std::size_t index, const dispatch_demand& demand,
+                                       std::uint32_t known) const noexcept;
+  /// Without those that are not expected to meet the request's objectives, or those of others then; all of them where
+  /// none is.
   [[nodiscard]] const std::vector<place>& narrowed_down(const std::vector<place>& places,
                                                         const dispatch_demand& demand);
   [[nodiscard]] bool idle(std::size_t index) const noexcept;
