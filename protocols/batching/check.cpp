@@ -47,6 +47,9 @@ void planner::check(std::span<const block_id> held) const {
   }
   ensure(waiting_.size() + running_.size() + parked_.size() + dropped == requests_.size(),
          "planner: no request is lost");
+  std::size_t in_parts = 0;
+  for (const auto& part : queue_parts()) in_parts += part.requests;
+  ensure(in_parts == waiting_.size(), "planner: what is said of the queue is all of it");
   ensure(waiting_blocks == waiting_blocks_ && waiting_tokens == waiting_tokens_ && waiting_pairs == waiting_pairs_,
          "planner: what the queue needs is counted");
   ensure(loading == loading_, "planner: requests that are loaded are counted");

@@ -291,6 +291,10 @@ TEST_F(FrontendHistory, TheSchedulerIsAskedWithWhatIsLeftOfTheObjectives) {
   EXPECT_LT(of_a.back().ttft_ns, 500'000'000 - 10'000'000) << "its time runs while it looks for a place";
   EXPECT_EQ(of_b.front().ttft_ns, 100'000'000) << "its own";
   EXPECT_EQ(of_b.front().tpot_ns, 20'000'000);
+  for (const auto& query : decisions->asked) { // for its place in a queue, which does not change
+    EXPECT_EQ(query.ttft_ns, query.arrival_ns == by_arrival.begin()->first ? 500'000'000 : 100'000'000);
+    EXPECT_FALSE(query.begun);
+  }
   // Whoever was taken is not turned away for them.
   const auto asked = decisions->asked.size();
   auto& entries = news.instances.edit();

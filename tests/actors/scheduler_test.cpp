@@ -585,6 +585,28 @@ TEST_F(Scheduler, ADispatchPolicyThatThrowsHasHomesDispatchWithoutItUntilItDoesN
   EXPECT_EQ(decide().instance, instance_id{1});
 }
 
+TEST_F(Scheduler, APolicyIsToldWhatARequestsPlaceInAQueueDependsOn) {
+  std::vector<protocols::queued_request> told;
+  start_choosing(1, [&](std::size_t, const protocols::dispatch_demand& demand) -> std::size_t {
+    told.push_back(demand.in_queue.value_or(protocols::queued_request{}));
+    return 0;
+  });
+  report(load(0, 10, 1));
+  actors::dispatch_query query{20, 10, -3};
+  query.arrival_ns = 77;
+  query.begun = true;
+  query.expected_tokens = 40;
+  query.ttft_ns = 5'000'000;
+  ASSERT_TRUE(system->ask(scheduler, 1s, std::move(query)));
+  ASSERT_EQ(told.size(), 1U);
+  EXPECT_EQ(told[0].priority, -3);
+  EXPECT_EQ(told[0].arrival_ns, 77);
+  EXPECT_TRUE(told[0].begun);
+  EXPECT_EQ(told[0].prompt_tokens, 20U);
+  EXPECT_EQ(told[0].expected_tokens, 40U);
+  EXPECT_EQ(told[0].ttft_ns, 5'000'000);
+}
+
 TEST_F(Scheduler, AChoiceThatIsNoneIsNotFollowed) {
   std::size_t choice = 7;
   start_choosing(2, [&](std::size_t, const protocols::dispatch_demand&) { return choice; });

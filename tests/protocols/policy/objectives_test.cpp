@@ -46,6 +46,9 @@ TEST(Objectives, AreNamedWhereTheyAreNotToBeMet) {
             "expected. Please try again later.");
   EXPECT_EQ(describe_lateness({2000 * ms, 20 * ms}, {}, 12 * ms, 11 * ms),
             "The request would make others late that were let in before it. Please try again later.");
+  EXPECT_EQ(describe_lateness({.ttft_ns = 2000 * ms, .waited_ns = 1990 * ms}, {}, 12 * ms, 0).find("The request would"),
+            std::string::npos)
+      << "too late for it";
 }
 
 } // namespace
