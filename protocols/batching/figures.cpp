@@ -70,13 +70,12 @@ std::vector<queue_part> planner::queue_parts() const {
   std::vector<queue_part> parts;
   const auto& last = waiting_.rbegin()->first;
   if (settings_.queue.order == queue_order::fcfs && waiting_.begin()->first.priority == last.priority) {
-    // Whoever comes is the last one: no need to look at all of them for each report.
-    parts.push_back(
-        {waiting_.begin()->first, last, waiting_.size(), waiting_blocks_, waiting_tokens_, waiting_pairs_, false});
+    // Whoever is new is the last one: no need to look at all of them for each report.
+    parts.push_back({waiting_.begin()->first, last, waiting_.size(), waiting_blocks_, waiting_tokens_, waiting_pairs_});
   } else {
     queue_summary sum(waiting_.size());
     for (const auto& [place, r] : waiting_)
-      sum.add({place, place, 1, blocks_to_start(*r), tokens_to_compute(*r), pairs_to_compute(*r), r->ttft_ns > 0});
+      sum.add({place, place, 1, blocks_to_start(*r), tokens_to_compute(*r), pairs_to_compute(*r)});
     parts = std::move(sum).parts();
   }
   for (auto& part : parts) {

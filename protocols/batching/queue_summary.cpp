@@ -22,7 +22,6 @@ void queue_summary::add(const queue_part& one) {
   part.blocks += one.blocks;
   part.tokens += one.tokens;
   part.pairs += one.pairs;
-  part.hurried = part.hurried || one.hurried;
   if (left_ > 0) --left_;
 }
 

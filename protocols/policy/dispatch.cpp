@@ -82,6 +82,8 @@ bool dispatcher::report(const load_report& report) {
       accounts_[index].settle(report);
     }
   }
+  if (auto& queue = reports_[index].queue; queue.size() > queue_summary::parts_max) // whoever reports may err
+    queue.resize(queue_summary::parts_max);
   if (makes_sense(report.pace)) usual_ = report.pace;
   if (auto& watch = accounts_[index].refusing; watch.pace_ns > 0) { // at another pace it begins anew
     const double pace = rough(report.pace);
@@ -176,11 +178,12 @@ void dispatcher::account::add(std::uint64_t number, const picked_load& load, con
   picked += load;
   if (count < on_way.size()) {
     on_way[count] = {};
-    on_way[count].place = place;
+    on_way[count].first_place = on_way[count].last_place = place;
     on_way[count++].first = number;
   }
   auto& last = on_way[count - 1];
-  last.place = std::max(last.place, place);
+  last.first_place = std::min(last.first_place, place);
+  last.last_place = std::max(last.last_place, place);
   last.number = number;
   last.load += load;
   last.reports = 0;
@@ -188,8 +191,17 @@ void dispatcher::account::add(std::uint64_t number, const picked_load& load, con
 
 dispatcher::picked_load dispatcher::account::before(const queue_place& place) const noexcept {
   picked_load sum;
-  for (std::uint32_t i = 0; i < count; ++i)
-    if (on_way[i].place <= place) sum += on_way[i].load;
+  for (std::uint32_t i = 0; i < count; ++i) {
+    auto load = on_way[i].load;
+    if (on_way[i].first_place > place) continue;
+    if (on_way[i].last_place > place) { // some of several: half, for what one knows
+      load.requests /= 2;
+      load.blocks /= 2;
+      load.tokens /= 2;
+      load.pairs /= 2;
+    }
+    sum += load;
+  }
   return sum;
 }
 
@@ -305,40 +317,6 @@ queue_place dispatcher::place_there(std::size_t index, const dispatch_demand& de
   return last;
 }
 
-bool dispatcher::makes_others_late(std::size_t index, const dispatch_demand& demand,
-                                   std::uint32_t known) const noexcept {
-  const auto& report = reports_[index];
-  if (report.order.order != queue_order::edf || !demand.in_queue) return false;
-  const auto place = place_there(index, demand);
-  const auto pace = pace_of(index);
-  const auto own = load_of(demand, known);
-  // Of what is left to them the same margin as of what this one has.
-  const double share =
-      demand.in_queue->ttft_ns > 0
-          ? std::min(static_cast<double>(demand.objectives.ttft_ns) / static_cast<double>(demand.in_queue->ttft_ns),
-                     1.0)
-          : 1.0;
-  const auto count = std::min(report.queue.size(), queue_summary::parts_max);
-  for (std::size_t i = 0; i < count; ++i) {
-    const auto& part = report.queue[i];
-    if (!part.hurried || part.last <= place || !part.last.fresh) continue;
-    const double left =
-        share * (static_cast<double>(part.last.due_ns) - static_cast<double>(demand.in_queue->arrival_ns));
-    auto end = part.last;
-    end.serial = std::numeric_limits<std::uint64_t>::max();
-    const expected_request last{.behind = queued_behind(end, report.queue)}; // itself is counted where it waits
-    auto ahead = accounts_[index].before(end);
-    const auto in_time = [&] {
-      return bounded(expected_ttft_ns(report, pace, {ahead.requests, ahead.blocks, ahead.tokens, ahead.pairs}, last)) <=
-             left;
-    };
-    if (!in_time()) continue;
-    ahead += own;
-    if (!in_time()) return true;
-  }
-  return false;
-}
-
 std::uint64_t dispatcher::free_beside(std::size_t index) const noexcept {
   const auto all = left_.find(reports_[index].kv_kind);
   return all == left_.end() ? 0 : all->second - accounts_[index].left.blocks;
@@ -382,7 +360,11 @@ const std::vector<dispatcher::place>& dispatcher::narrowed_down(const std::vecto
   late_ = false;
   const auto& [ttft_ns, tpot_ns, refusable] = demand.objectives;
   if (!demand.objectives.any()) return places;
-  const auto& expected = expected_ttfts(places, demand);
+  // By deadlines, who comes pushes those back that were let in before it; so it is let in where it would be in time as
+  // the last one of its priority, too.
+  auto asked = demand;
+  if (refusable && asked.in_queue) asked.in_queue->ttft_ns = std::numeric_limits<std::int64_t>::max();
+  const auto& expected = expected_ttfts(places, asked);
   decoders_.clear();
   if (tpot_ns > 0) find_decoders();
   const auto share = [](double ns, std::int64_t objective) {
@@ -396,8 +378,7 @@ const std::vector<dispatcher::place>& dispatcher::narrowed_down(const std::vecto
     if (!eligible(places[i])) continue;
     fits = fits || blocks_for(std::uint64_t{demand.tokens} + 1) <= reports_[i].blocks_total;
     const double tpot = tpot_ns > 0 ? expected_tpot(i) : 0;
-    double used = std::max(share(expected[i], ttft_ns), share(tpot, tpot_ns));
-    if (used <= 1 && makes_others_late(i, demand, known_at(i))) used = std::nextafter(1.0, 2.0);
+    const double used = std::max(share(expected[i], ttft_ns), share(tpot, tpot_ns));
     const bool unknown = !reports_[i].pace.knows_prompts && idle(i); // and nobody is refused for a guess
     if (used <= 1 || unknown)
       one_is_within = true;

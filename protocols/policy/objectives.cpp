@@ -32,11 +32,6 @@ latency_objectives objectives_left(const hurried_request& r, const objectives_po
 
 std::string describe_lateness(const hurried_request& r, const objectives_policy& policy, std::int64_t expected_ttft_ns,
                               std::int64_t expected_tpot_ns) {
-  const auto in_time = [&](std::int64_t expected_ns, std::int64_t objective_ns, std::int64_t gone_ns) {
-    return objective_ns <= 0 || (expected_ns > 0 && expected_ns <= within(objective_ns, gone_ns, policy.margin));
-  };
-  if (in_time(expected_ttft_ns, r.ttft_ns, r.waited_ns) && in_time(expected_tpot_ns, r.tpot_ns, 0))
-    return "The request would make others late that were let in before it. Please try again later.";
   std::string out = "No instance is expected to meet the request's objectives";
   if (policy.margin > 0) out += " with a margin of " + std::to_string(std::lround(policy.margin * 100)) + " %";
   out += ':';

@@ -6,7 +6,7 @@ set -euo pipefail
 godwit=$1
 shift
 health=${GODWIT_HEALTH:-200}
-unset GODWIT_HEALTH
+unset GODWIT_HEALTH "${!GODWIT_TEST_@}" # which a server does not know
 export GODWIT_INSTANCES_DEVICE=cpu # on machines with a GPU too
 flags=()
 while (($#)) && [[ $1 != -- ]]; do

@@ -123,73 +123,45 @@ TEST(DispatchTtft, CountsWhatIsOnItsWayAndDueBefore) {
   EXPECT_EQ(policy->pick(due(61, 11))->why.ttft_ns, 300'000'000);
 }
 
-TEST(DispatchObjectives, OfWhoIsDueLaterAreNotInTheWay) {
+TEST(DispatchObjectives, AreMetByOverThoseThatAreDueLater) {
+  const auto policy = make_dispatcher("round_robin");
+  policy->report(queued_by_deadlines(1, 200, {100, 200, 300}));
+  policy->report(queued_by_deadlines(2, 200, {100, 2'000, 3'000}));
+  auto asks = due(50, 310);
+  asks.objectives.ttft_ns = 310'000'000;
+  EXPECT_EQ(picked(*policy, asks), 2U) << "200 before it, and not 600";
+}
+
+TEST(DispatchObjectives, OfOneThatMayBeRefusedAreMetBehindThoseItWouldPushBack) {
   const auto policy = make_dispatcher("freeness");
   policy->report(queued_by_deadlines(1, 200, {100, 2'000, 3'000}));
-  auto late = due(50, 310);
-  late.objectives.ttft_ns = 310'000'000;
-  late.objectives.refusable = true;
-  EXPECT_TRUE(policy->pick(late)) << "200 before it";
-  EXPECT_FALSE(policy->pick(late)) << "and what has just come";
+  const auto refusable = [](std::int64_t ttft_ms, std::int32_t priority = 0) {
+    auto asks = due(50, ttft_ms, priority);
+    asks.objectives.ttft_ns = ttft_ms * 1'000'000;
+    asks.objectives.refusable = true;
+    return asks;
+  };
+  EXPECT_FALSE(policy->pick(refusable(690)));
   EXPECT_EQ(policy->why_none(), lack::late);
-}
-
-TEST(DispatchObjectives, OfOthersWhoWaitCount) {
-  const auto hurried_ones = [](std::int64_t last_due_ms) {
-    auto r = queued_by_deadlines(1, 200, {100, 560, last_due_ms});
-    for (auto& part : r.queue) part.hurried = true;
-    return r;
-  };
-  auto asks = due(50, 400);
-  asks.objectives.ttft_ns = 400'000'000;
-  asks.objectives.refusable = true;
-  const auto taken = [&](const load_report& r, const dispatch_demand& demand) {
-    const auto policy = make_dispatcher("freeness");
-    policy->report(r);
-    const bool found = policy->pick(demand).has_value();
-    EXPECT_TRUE(found || policy->why_none() == lack::late);
-    EXPECT_TRUE(found || policy->least_expected().ttft_ns == 300e6) << "in time itself";
-    return found;
-  };
-  EXPECT_TRUE(taken(hurried_ones(760), asks)) << "600 before the last one, 700 with it, and at 50 710 are left";
-  EXPECT_FALSE(taken(hurried_ones(740), asks)) << "690 are left";
-  EXPECT_TRUE(taken(hurried_ones(600), asks)) << "it would be late anyway";
-  auto undemanding = hurried_ones(740);
-  undemanding.queue.back().hurried = false;
-  EXPECT_TRUE(taken(undemanding, asks)) << "nobody minds";
-  auto with_margin = asks;
-  with_margin.in_queue->ttft_ns = 444'444'444;
-  EXPECT_FALSE(taken(hurried_ones(800), with_margin)) << "the others' margin is its own: 675 are left";
-  auto last = due(50, 10'000);
-  last.objectives.ttft_ns = 10'000'000'000;
-  last.objectives.refusable = true;
-  EXPECT_TRUE(taken(hurried_ones(740), last)) << "behind all of them";
-  auto refused_nowhere = asks;
-  refused_nowhere.objectives.refusable = false;
-  EXPECT_TRUE(taken(hurried_ones(740), refused_nowhere));
-  auto by_length = hurried_ones(740);
+  EXPECT_EQ(policy->least_expected().ttft_ns, 700e6);
+  EXPECT_TRUE(policy->pick(refusable(110, -1))) << "who has less priority has no claim";
+  auto by_length = queued_by_deadlines(1, 200, {100, 2'000, 3'000});
   by_length.order = {queue_order::sjf, 0};
-  EXPECT_TRUE(taken(by_length, asks)) << "those are no deadlines";
+  by_length.sequence = 2;
+  policy->report(by_length);
+  EXPECT_TRUE(policy->pick(refusable(390))) << "nor who comes later in order of length: 200 go before";
 }
 
-TEST(DispatchObjectives, OfOthersLeadToAnotherInstance) {
-  const auto policy = make_dispatcher("round_robin");
-  auto full = queued_by_deadlines(1, 200, {100, 740});
-  for (auto& part : full.queue) part.hurried = true;
-  full.queue.back().last.due_ns = full.queue.back().first.due_ns = 540'000'000;
-  policy->report(full);
-  policy->report(queued_by_deadlines(2, 200, {100, 740}));
-  auto asks = due(50, 400);
-  asks.objectives.ttft_ns = 400'000'000;
-  for (int i = 0; i < 3; ++i) {
-    auto next = asks;
-    next.in_queue->arrival_ns += i;
-    const auto choice = policy->pick(next);
-    ASSERT_TRUE(choice);
-    if (i == 0) {
-      EXPECT_EQ(choice->instance.value(), 2U);
-    }
-  }
+// More than are known one by one: of those in common some go before, and half is counted.
+TEST(DispatchTtft, OfABurstCountsHalfWhereItLiesAmongThem) {
+  const auto policy = make_dispatcher("ttft");
+  policy->report(queued_by_deadlines(1, 0, {}));
+  for (int i = 0; i < 7; ++i) ASSERT_TRUE(policy->pick(due(50, 100)));
+  for (int i = 0; i < 100; ++i) ASSERT_TRUE(policy->pick(due(50, i == 50 ? 10'000 : 200)));
+  EXPECT_EQ(policy->pick(due(50, 10))->why.ttft_ns, 100'000'000);
+  EXPECT_EQ(policy->pick(due(50, 1'000))->why.ttft_ns, (7 + 1) * 100'000'000LL + 101 * 50'000'000LL)
+      << "and the one before";
+  EXPECT_EQ(policy->pick(due(50, 20'000))->why.ttft_ns, (7 + 100 + 2 + 1) * 100'000'000LL);
 }
 
 TEST(DispatchTtft, WeighsABeginningAgainstTheQueue) {

@@ -20,10 +20,9 @@ struct queue_part {
   std::uint64_t blocks = 0; ///< that they need to start
   std::uint64_t tokens = 0; ///< of their prompts, and what else is to be computed before they decode
   double pairs = 0;         ///< attention_pairs of these (policy/expected_latency.hpp)
-  bool hurried = false;     ///< some of them have an objective for their first token
 
   friend bool operator==(const queue_part&, const queue_part&) = default;
-  auto fields() { return std::tie(first, last, requests, blocks, tokens, pairs, hurried); }
+  auto fields() { return std::tie(first, last, requests, blocks, tokens, pairs); }
 };
 
 /// Cuts a queue into parts of equal numbers, six of them; and, as far as there are parts enough, between priorities and

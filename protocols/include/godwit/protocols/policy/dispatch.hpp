@@ -21,7 +21,7 @@
 namespace godwit::protocols {
 
 /// What a request will need, as far as it is known when it is dispatched. Its scheduling priority says when it is
-/// dispatched (dispatch_queue), not where.
+/// dispatched (dispatch_queue); where, only as far as what is expected there depends on it.
 struct dispatch_demand {
   std::uint32_t tokens = 0; ///< prompt and answer so far
   std::uint8_t execution_level = 0;
@@ -31,6 +31,7 @@ struct dispatch_demand {
   std::span<const block_hash> prefix = {};
   /// Instances that are not expected to meet these (expected_latency.hpp) are no places for the request while there are
   /// others, nor where it is refusable; but of those that idle instances would be late with, ever fewer are let in.
+  /// Where queues go by deadlines a refusable one has to be in time behind all that wait: it would push them back.
   latency_objectives objectives = {};
   /// What its place in a queue depends on; its serial does not. Empty: it would be the last one.
   std::optional<queued_request> in_queue = {};
@@ -54,8 +55,8 @@ struct dispatch_choice {
 /// and may have its KV still (prefix_index), and of these the one that was not picked for the longest time. Same calls,
 /// same answers. Chosen by name in the configuration.
 ///
-/// A pick looks at 16 bytes of each instance, one of a level with headroom at their reports too, and at what is
-/// remembered of its prompt's beginnings. A report costs the same however many there are.
+/// A pick looks at 16 bytes of each instance, one of a level with headroom or with objectives at their reports too, and
+/// at what is remembered of its prompt's beginnings. A report costs the same however many there are.
 class dispatcher {
 public:
   virtual ~dispatcher() = default;
@@ -179,7 +180,8 @@ private:
     std::uint64_t number = 0; ///< of the last one
     picked_load load;
     std::uint32_t reports = 0; ///< that came since and do not count it
-    queue_place place;         ///< in its instance's queue; of several, that of the last one
+    queue_place first_place;   ///< in their instance's queue
+    queue_place last_place;
   };
   struct blocks_left {
     std::uint64_t kind = 0; ///< of KV
@@ -210,12 +212,7 @@ private:
   [[nodiscard]] std::uint32_t known_at(std::size_t index) const noexcept; ///< tokens of this request's prompt
   /// The places as a request of a level with headroom sees them.
   [[nodiscard]] const std::vector<place>& seen_by(const dispatch_demand& demand);
-  /// Whether somebody who waits there would be in time without this request, and not with it before him: where the
-  /// queue goes by deadlines (queue_order::edf).
-  [[nodiscard]] bool makes_others_late(std::size_t index, const dispatch_demand& demand,
-                                       std::uint32_t known) const noexcept;
-  /// Without those that are not expected to meet the request's objectives, or those of others then; all of them where
-  /// none is.
+  /// Without those that are not expected to meet the request's objectives; all of them where none is.
   [[nodiscard]] const std::vector<place>& narrowed_down(const std::vector<place>& places,
                                                         const dispatch_demand& demand);
   [[nodiscard]] bool idle(std::size_t index) const noexcept;

@@ -29,7 +29,6 @@ struct hurried_request {
 [[nodiscard]] latency_objectives objectives_left(const hurried_request& r, const objectives_policy& policy) noexcept;
 
 /// For the client of a request that was turned away, whose closest instance was expected to take so long; 0: unknown.
-/// Where that is in time, it is for others' sake.
 [[nodiscard]] std::string describe_lateness(const hurried_request& r, const objectives_policy& policy,
                                             std::int64_t expected_ttft_ns, std::int64_t expected_tpot_ns);
 
