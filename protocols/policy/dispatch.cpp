@@ -142,7 +142,8 @@ std::optional<dispatch_choice> dispatcher::pick(const dispatch_demand& demand) {
   choice.why.runner_up = score(found.runner_up);
   choice.why.candidates = found.candidates;
   choice.why.prefix_tokens = known_at(found.best);
-  choice.why.ttft_ns = static_cast<std::int64_t>(expected_ttft(found.best, demand, choice.why.prefix_tokens));
+  choice.why.ttft_ns =
+      static_cast<std::int64_t>(expected_ttft(found.best, demand, choice.why.prefix_tokens, standing::own));
 
   auto& books = accounts_[found.best];
   const auto& report = reports_[found.best];
@@ -153,7 +154,7 @@ std::optional<dispatch_choice> dispatcher::pick(const dispatch_demand& demand) {
   load.levels = bit_of(demand.execution_level);
   if (((report.execution_levels | books.picked.levels) & load.levels) == 0) load.headroom = headroom_of(demand, report);
   choice.number = ++picks_;
-  books.add(choice.number, load, place_there(found.best, demand));
+  books.add(choice.number, load, place_there(found.best, demand, standing::own));
   places_[found.best].picked_last = picks_;
   refresh(found.best);
   return choice;
@@ -297,9 +298,10 @@ step_pace dispatcher::pace_of(std::size_t index) const noexcept {
   return pace;
 }
 
-double dispatcher::expected_ttft(std::size_t index, const dispatch_demand& demand, std::uint32_t known) const noexcept {
+double dispatcher::expected_ttft(std::size_t index, const dispatch_demand& demand, std::uint32_t known,
+                                 standing as) const noexcept {
   const auto& report = reports_[index];
-  const auto place = place_there(index, demand);
+  const auto place = place_there(index, demand, as);
   const auto picked = accounts_[index].before(place);
   const expected_request request{demand.tokens, known, queued_behind(place, report.queue)};
   std::optional<double> room_within;
@@ -309,12 +311,13 @@ double dispatcher::expected_ttft(std::size_t index, const dispatch_demand& deman
                                   request, room_within));
 }
 
-queue_place dispatcher::place_there(std::size_t index, const dispatch_demand& demand) const noexcept {
-  queue_place last{std::numeric_limits<std::int32_t>::max(), true, std::numeric_limits<std::int64_t>::max(),
-                   std::numeric_limits<std::int64_t>::max()};
-  if (demand.in_queue) last = place_in_queue(reports_[index].order, *demand.in_queue);
-  last.serial = std::numeric_limits<std::uint64_t>::max();
-  return last;
+queue_place dispatcher::place_there(std::size_t index, const dispatch_demand& demand, standing as) const noexcept {
+  constexpr auto never = std::numeric_limits<std::int64_t>::max();
+  queue_place place{std::numeric_limits<std::int32_t>::max(), true, never, never, 0};
+  if (demand.in_queue && as == standing::own) place = place_in_queue(reports_[index].order, *demand.in_queue);
+  if (demand.in_queue) place.priority = demand.in_queue->priority;
+  place.serial = std::numeric_limits<std::uint64_t>::max();
+  return place;
 }
 
 std::uint64_t dispatcher::free_beside(std::size_t index) const noexcept {
@@ -341,12 +344,13 @@ double dispatcher::expected_tpot(std::size_t index) const noexcept {
   return bounded(expected_tpot_ns(report));
 }
 
-const std::vector<double>& dispatcher::expected_ttfts(const std::vector<place>& places, const dispatch_demand& demand) {
+const std::vector<double>& dispatcher::expected_ttfts(const std::vector<place>& places, const dispatch_demand& demand,
+                                                      standing as) {
   expected_.assign(places.size(), 0.0);
   for (std::size_t i = 0; i < places.size(); ++i)
-    if (eligible(places[i])) expected_[i] = expected_ttft(i, demand, 0);
+    if (eligible(places[i])) expected_[i] = expected_ttft(i, demand, 0, as);
   for (const auto& known : known_)
-    if (eligible(places[known.place])) expected_[known.place] = expected_ttft(known.place, demand, known.tokens);
+    if (eligible(places[known.place])) expected_[known.place] = expected_ttft(known.place, demand, known.tokens, as);
   return expected_;
 }
 

@@ -130,7 +130,7 @@ private:
   [[nodiscard]] double rate(const load_report&, const picked_load&) const noexcept override { return 0; }
   [[nodiscard]] double score(double rating) const noexcept override { return 0.0 - rating / 1e6; }
   [[nodiscard]] finding find(const std::vector<place>& places, const dispatch_demand& demand) override {
-    const auto& expected = expected_ttfts(places, demand);
+    const auto& expected = expected_ttfts(places, demand, standing::last);
     weighed_ = places;
     for (std::size_t i = 0; i < weighed_.size(); ++i)
       if (eligible(places[i])) weighed_[i].rating = -expected[i];

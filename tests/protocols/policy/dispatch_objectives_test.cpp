@@ -112,6 +112,20 @@ TEST(DispatchTtft, CountsOnlyWhatIsDueBefore) {
   EXPECT_EQ(expected({.tokens = 100}), 700) << "who says nothing is the last one";
 }
 
+TEST(DispatchTtft, DoesNotPushOthersBackForItsOwnSake) {
+  const auto policy = make_dispatcher("ttft");
+  policy->report(queued_by_deadlines(1, 200, {1'000, 2'000, 3'000}));
+  policy->report(queued_by_deadlines(2, 150, {100, 200}));
+  const auto choice = policy->pick(due(50, 500));
+  ASSERT_TRUE(choice);
+  EXPECT_EQ(choice->instance.value(), 2U) << "100 there for itself, and 600 more for others";
+  EXPECT_DOUBLE_EQ(choice->why.score, 400);
+  EXPECT_DOUBLE_EQ(choice->why.runner_up, 700);
+  EXPECT_EQ(choice->why.ttft_ns, 400'000'000);
+  const auto hurried = policy->pick(due(50, 500, -1));
+  EXPECT_DOUBLE_EQ(hurried->why.score, 100) << "who has less priority waits anyway";
+}
+
 TEST(DispatchTtft, CountsWhatIsOnItsWayAndDueBefore) {
   const auto policy = make_dispatcher("ttft");
   policy->report(queued_by_deadlines(1, 200, {100, 200, 300}));

@@ -163,9 +163,12 @@ protected:
   /// very many those that were sent most.
   [[nodiscard]] const std::vector<known_prefix>& known_prefixes() const noexcept { return known_; }
 
+  /// Where in a queue a request is thought of: where it will be, or behind all of its priority, for whoever it goes
+  /// before waits for it instead.
+  enum class standing : std::uint8_t { own, last };
   /// Within `find`: expected_ttft_ns of this request on each eligible place, by its index.
   [[nodiscard]] const std::vector<double>& expected_ttfts(const std::vector<place>& places,
-                                                          const dispatch_demand& demand);
+                                                          const dispatch_demand& demand, standing as = standing::own);
 
   [[nodiscard]] static bool better(const place& a, const place& b) noexcept {
     return a.rating != b.rating ? a.rating > b.rating : a.picked_last < b.picked_last;
@@ -218,10 +221,10 @@ private:
   [[nodiscard]] bool idle(std::size_t index) const noexcept;
   /// Whether a request that would be refused is let in all the same, by an idle place, which then is in `narrowed_`.
   [[nodiscard]] bool looks_again(const std::vector<place>& places, std::int64_t ttft_ns);
-  [[nodiscard]] double expected_ttft(std::size_t index, const dispatch_demand& demand,
-                                     std::uint32_t known) const noexcept;
+  [[nodiscard]] double expected_ttft(std::size_t index, const dispatch_demand& demand, std::uint32_t known,
+                                     standing as) const noexcept;
   /// Behind all that have the same otherwise.
-  [[nodiscard]] queue_place place_there(std::size_t index, const dispatch_demand& demand) const noexcept;
+  [[nodiscard]] queue_place place_there(std::size_t index, const dispatch_demand& demand, standing as) const noexcept;
   void find_decoders();
   [[nodiscard]] double expected_tpot(std::size_t index) const noexcept;
   /// The instance's, or a guess.
@@ -277,8 +280,8 @@ private:
 /// * "cache_aware": the least cost, which is the blocks in use or asked for and the tokens of this request that are to
 ///   be computed: all but those of its prompt that were sent there before (NVIDIA Dynamo's router has it so, with a
 ///   weight for blocks to be computed, which is 16 here).
-/// * "ttft": the least expected time to this request's first token, its prompt's known beginning left out
-///   (expected_latency.hpp), in milliseconds (Mooncake's Conductor, FAST '25, section 6.1).
+/// * "ttft": the least expected time to this request's first token as the last one of its priority, its prompt's known
+///   beginning left out (expected_latency.hpp), in milliseconds (Mooncake's Conductor, FAST '25, section 6.1).
 [[nodiscard]] std::unique_ptr<dispatcher> make_dispatcher(std::string_view name, std::uint64_t seed = 0);
 /// The default first.
 [[nodiscard]] std::vector<std::string_view> dispatcher_names();
