@@ -5,13 +5,9 @@
 #include <godwit/protocols/ensure.hpp>
 #include <godwit/protocols/kv/cache_salt.hpp>
 #include <godwit/protocols/kv/prefix_marks.hpp>
-#include <godwit/protocols/lengths/history_predictor.hpp>
-#include <godwit/protocols/policy/dispatch.hpp>
 #include <godwit/runtime/trace/recorder.hpp>
 
 #include <algorithm>
-#include <array>
-#include <cstdlib>
 #include <exception>
 #include <optional>
 #include <string>
@@ -45,56 +41,15 @@ constexpr std::chrono::seconds seconds_between_looks{1}; // at deadlines
 
 double seconds(std::chrono::nanoseconds t) { return std::chrono::duration<double>(t).count(); }
 
-constexpr std::array forecasts_off{"0", "1", "2", "more"}; // classes
-
 /// What a client says of the tokens that it got; kept in recordings.
 enum class client_wish : std::uint8_t { nothing_more, more, none_since_it_threw };
 
 } // namespace
 
-frontend_metrics::frontend_metrics(runtime::metrics::registry& registry, const std::string& model,
-                                   std::uint32_t context_length)
-    : requests(registry.add_counter_family("godwit_requests_total",
-                                           "Requests that ended, by outcome and execution priority.",
-                                           {"outcome", "execution_priority"})),
-      dispatches(registry.add_counter_family(
-          "godwit_dispatches_total", "Requests given to an instance, by the policy that chose it; it may refuse them.",
-          {"policy"})),
-      ttft_over_expected(registry.add_histogram(
-          "godwit_ttft_over_expected",
-          "From a request's dispatch to its first token, as a multiple of what the scheduler expected.",
-          runtime::metrics::exponential_bounds(0.0625, 1.4142135623730951, 17))),
-      length_forecasts(registry.add_counter_family(
-          "godwit_length_forecasts_total",
-          "Answers that were complete, by how many classes (powers of two) their length was off what was most likely.",
-          {"off"})),
-      redispatches(registry.add_counter("godwit_redispatches_total",
-                                        "Requests dispatched again because their instance was lost.")),
-      moves(registry.add_counter("godwit_moves_total", "Changes of a request's owner by live migration.")),
-      prompt_tokens(registry.add_counter("godwit_prompt_tokens_total", "Prompt tokens of accepted requests.")),
-      answer_tokens(registry.add_counter("godwit_generation_tokens_total", "Tokens generated, each counted once.")),
-      open(registry.add_gauge("godwit_requests_open", "Requests accepted and not ended.")),
-      first_token_seconds(registry.add_histogram_family(
-          "godwit_time_to_first_token_seconds", "From a request's arrival to its first token.", {"execution_priority"},
-          runtime::metrics::exponential_bounds(0.001, 2, 18))),
-      inter_token_seconds(registry.add_histogram_family("godwit_inter_token_seconds",
-                                                        "Between two tokens of a request.", {"execution_priority"},
-                                                        runtime::metrics::exponential_bounds(0.0005, 2, 16))),
-      total_seconds(registry.add_histogram_family("godwit_request_seconds", "From a request's arrival to its end.",
-                                                  {"execution_priority"},
-                                                  runtime::metrics::exponential_bounds(0.001, 2, 20))) {
-  // At 0 from the start, or a rate would miss the first one.
-  for (const auto policy : protocols::dispatcher_names()) (void)dispatches.with({std::string(policy)});
-  for (const auto* policy : {"bypass", "retry", "sibling"}) (void)dispatches.with({policy});
-  for (const auto* off : forecasts_off) (void)length_forecasts.with({off});
-  if (!model.empty()) engines = std::make_unique<engine_metrics>(registry, model, context_length);
-}
-
 frontend::frontend(runtime::actor_context context, frontend_options options)
     : actor(context), options_(std::move(options)), random_(options_.random_seed, options_.incarnation),
       ended_(options_.ended_max) {
-  with_predictor(
-      [this] { lengths_ = options_.lengths ? options_.lengths() : std::make_unique<protocols::history_predictor>(); });
+  make_predictor();
   if (options_.migration_timeout == nanoseconds{0}) options_.migration_timeout = migration_settings{}.told_within();
   if (options_.execution_levels.empty()) options_.execution_levels.emplace_back("normal");
   for (const auto& name : options_.execution_levels) {
@@ -658,38 +613,6 @@ void frontend::orphan(protocols::request_id id) {
   ++counts_.redispatches_total;
   if (options_.metrics) options_.metrics->redispatches.increment();
   start(place(id));
-}
-
-protocols::length_question frontend::question_of(const protocols::generate_request& request) noexcept {
-  return {request.prompt, request.cache_salt, request.stop.max_tokens};
-}
-
-template <class Call> void frontend::with_predictor(const Call& call) {
-  try {
-    call();
-  } catch (...) {
-    lengths_ = nullptr;
-    options_.log.error("what says how long answers will be threw, and is not asked any more: {}",
-                       runtime::detail::describe(std::current_exception()).message);
-  }
-}
-
-protocols::length_forecast frontend::forecast(const protocols::generate_request& request) {
-  protocols::length_forecast out;
-  if (lengths_) with_predictor([&] { out = lengths_->predict(question_of(request)); });
-  return out;
-}
-
-void frontend::learn_length(const open_request& r) {
-  if (!lengths_ || r.request.stop.max_tokens == 1)
-    return; // as long as was asked for: steps of beam searches, harnesses
-  const auto tokens = static_cast<std::uint32_t>(r.ownership.answer().size());
-  with_predictor([&] { lengths_->ended(question_of(r.request), tokens); });
-  if (!options_.metrics || r.forecast.tokens == 0) return;
-  const auto off =
-      std::abs(static_cast<int>(protocols::length_class(tokens)) - static_cast<int>(r.forecast.most_likely));
-  options_.metrics->length_forecasts.with({forecasts_off.at(std::min<std::size_t>(off, forecasts_off.size() - 1))})
-      .increment();
 }
 
 void frontend::finish(protocols::request_id id, finish_reason reason) {

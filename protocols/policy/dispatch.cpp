@@ -210,7 +210,7 @@ dispatcher::picked_load dispatcher::account::before(const queue_place& place) co
 void dispatcher::account::take_back(std::uint64_t number, const picked_load& one) noexcept {
   const auto end = on_way.begin() + count;
   const auto entry = std::find_if(
-      on_way.begin(), end, [number](const on_the_way& one) { return one.first <= number && number <= one.number; });
+      on_way.begin(), end, [number](const on_the_way& some) { return some.first <= number && number <= some.number; });
   if (entry == end) return;
   if (entry->load.requests > 1) {
     --entry->load.requests;
@@ -223,8 +223,8 @@ void dispatcher::account::take_back(std::uint64_t number, const picked_load& one
     --count;
     // The first of a level carries its headroom for all of them: now the next one does.
     const auto rest = on_way.begin() + count;
-    const auto heir =
-        std::find_if(on_way.begin(), rest, [&](const on_the_way& one) { return (one.load.levels & gone.levels) != 0; });
+    const auto heir = std::find_if(on_way.begin(), rest,
+                                   [&](const on_the_way& some) { return (some.load.levels & gone.levels) != 0; });
     if (heir != rest) heir->load.headroom += gone.headroom;
   }
   picked = {};

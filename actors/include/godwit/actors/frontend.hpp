@@ -45,6 +45,8 @@ struct frontend_metrics {
   runtime::metrics::family<runtime::metrics::histogram>& inter_token_seconds;
   runtime::metrics::family<runtime::metrics::histogram>& total_seconds;
   std::unique_ptr<engine_metrics> engines; ///< may be null
+  /// An answer's length was so many classes off.
+  void count_forecast(std::size_t off);
 };
 
 struct frontend_options {
@@ -237,6 +239,7 @@ private:
   /// How long its answer will be, as somebody thinks who may err, and throw.
   [[nodiscard]] protocols::length_forecast forecast(const protocols::generate_request& request);
   template <class Call> void with_predictor(const Call& call);
+  void make_predictor();
   /// What is learned of an answer that is complete.
   void learn_length(const open_request& r);
   void finish(protocols::request_id id, protocols::finish_reason reason);
