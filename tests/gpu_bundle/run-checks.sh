@@ -63,13 +63,13 @@ done
 names=() limits=() fulls=() needs=() commands=()
 only=$(IFS=+; printf '%s' "${wanted[*]}")
 declare -A is_name=()
-while IFS=$'\t' read -r name _; do [[ -z $name ]] || is_name[$name]=1; done <"$here/checks.tsv"
+while IFS=$'\t' read -r name _; do is_name[=$name]=1; done <"$here/checks.tsv"
 # Whether a check of this name is one of those wanted.
 is_wanted() {
   local one
   ((${#wanted[@]})) || return 0
   for one in "${wanted[@]}"; do
-    if [[ $1 == "$one" ]] || { [[ $1 == *"$one"* ]] && [[ -z ${is_name[$one]:-} ]]; }; then return 0; fi
+    if [[ $1 == "$one" ]] || { [[ $1 == *"$one"* ]] && [[ -z ${is_name[=$one]:-} ]]; }; then return 0; fi
   done
   return 1
 }
