@@ -21,6 +21,8 @@ namespace {
 namespace json = boost::json;
 namespace fs = std::filesystem;
 
+const std::vector<std::string> arguments{"--instances", "1", "--threads", "1"};
+
 std::string in_words(const std::vector<question>& questions) {
   json::array all;
   for (const auto& q : questions)
@@ -28,14 +30,15 @@ std::string in_words(const std::vector<question>& questions) {
   return json::serialize(all);
 }
 
-/// The program as it is now, and what decides by which kernels it computes.
+/// The program as it is now, how it is called, and what decides by which kernels it computes.
 std::string program_in_words() {
   const fs::path program = godwit_program();
   std::string processor;
   std::ifstream all("/proc/cpuinfo");
   while (std::getline(all, processor) && !processor.starts_with("flags")) continue;
   return std::to_string(fs::last_write_time(program).time_since_epoch().count()) + " " +
-         std::to_string(fs::file_size(program)) + " " + processor + " ";
+         std::to_string(fs::file_size(program)) + " " + processor + " " +
+         json::serialize(json::value_from(patient(arguments))) + " ";
 }
 
 /// Empty: there are none, or of another program.
@@ -76,7 +79,7 @@ std::vector<streamed_answer> calm_answers(const std::vector<question>& questions
   const auto file = fs::path(GODWIT_BINARY_DIR) / "tests/calm_answers" /
                     (std::to_string(std::hash<std::string>{}(asked)) + ".json"); // which the next program writes anew
   if (auto known = read(file, key)) return *std::move(known);
-  served head(patient({"--instances", "1", "--threads", "1"}));
+  served head(patient(arguments));
   EXPECT_TRUE(head.wait_ready()) << head.process.err();
   auto answers = ask_all(head.url(), questions);
   bool whole = true;

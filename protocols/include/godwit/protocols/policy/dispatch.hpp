@@ -31,7 +31,8 @@ struct dispatch_demand {
   std::span<const block_hash> prefix = {};
   /// Instances that are not expected to meet these (expected_latency.hpp) are no places for the request while there are
   /// others, nor where it is refusable; but of those that idle instances would be late with, ever fewer are let in.
-  /// Where queues go by deadlines a refusable one has to be in time behind all that wait: it would push them back.
+  /// Where queues go by deadlines a refusable one has to be in time behind all of its priority: it would push them
+  /// back.
   latency_objectives objectives = {};
   /// What its place in a queue depends on; its serial does not. Empty: it would be the last one.
   std::optional<queued_request> in_queue = {};
@@ -99,7 +100,8 @@ public:
     double tpot_ns = 0;
     bool alone = false; ///< it would have met them, had nobody been before the request, and is not for prefill only
   };
-  /// With lack::late: what is expected of the instance that comes closest to the objectives.
+  /// With lack::late: what is expected of the instance that comes closest to the objectives; where its queue goes by
+  /// deadlines, behind all of the request's priority.
   [[nodiscard]] expectation least_expected() const noexcept { return least_expected_; }
 
   /// The last reports, by ascending instance id; stale ones too. Valid until the next call that is not const.
