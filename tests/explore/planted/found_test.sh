@@ -2,7 +2,7 @@
 # found_test.sh EXPLORE_PLANTED NUMBER BUGS_TXT: the bug is found within 60 s by one processor, by a promise that it is
 # there to break, and replayed by the line that says how, with the bug and without it.
 set -euo pipefail
-explore=$1 number=$2 bugs=$3 limit=60 hangs=20 shrinks=3 # s of real time; five virtual minutes of talk take some
+explore=$1 number=$2 bugs=$3 limit=60 hangs=20 shrinks=1 # s of real time; five virtual minutes of talk take some
 status=0
 in=()
 while read -r scenario; do in+=(--scenario "$scenario"); done < <(awk -v number="$number" '
