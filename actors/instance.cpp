@@ -4,6 +4,7 @@
 #include "shard.hpp"
 #include "step_run.hpp"
 
+#include <godwit/protocols/batching/drafting.hpp>
 #include <godwit/runtime/trace/recorder.hpp>
 
 #include <optional>
@@ -20,7 +21,7 @@ instance::instance(runtime::actor_context context, instance_options options)
 
 runtime::behavior_of<instance_interface> instance::make_behavior() {
   return {[this](load_model&) { return respond(load()); },
-          [this](protocols::step_input& input) { return respond(execute(std::move(input))); }};
+          [this](protocols::step_input& input) { return respond(run(std::move(input))); }};
 }
 
 task<instance_facts> instance::load() {
@@ -44,11 +45,12 @@ task<instance_facts> instance::load() {
   facts.block_bytes = info.block_bytes;
   facts.weight_bytes = info.weight_bytes;
   facts.eos = info.eos;
+  facts.drafts = executor_->draft() != nullptr;
   facts.executor = executor_;
   co_return facts;
 }
 
-task<protocols::step_output> instance::execute(protocols::step_input input) {
+task<protocols::step_output> instance::run(protocols::step_input input) {
   if (!executor_) throw std::runtime_error("the model is not loaded");
   if (busy_) throw std::logic_error("a step is in flight already");
   const struct claim {
@@ -57,6 +59,24 @@ task<protocols::step_output> instance::execute(protocols::step_input input) {
     ~claim() { held = false; }
   } one_at_a_time(busy_);
   auto span = begin_step_span(options_.id, input);
+  const auto draft = executor_->draft();
+  if (!draft) co_return co_await execute(std::move(input), std::move(span));
+  protocols::drafting drafting(std::move(input), executor_->info().vocabulary, draft->info().vocabulary);
+  std::int64_t drafting_ns = 0;
+  while (auto pass = drafting.next()) {
+    auto drawn = co_await run_step(context(), draft, std::move(*pass), options_.layers_per_advance);
+    drafting_ns += drawn.duration_ns;
+    drafting.drew(drawn);
+  }
+  auto drafts = drafting.drafts();
+  auto output = co_await execute(std::move(drafting).step(), std::move(span));
+  output.drafts = std::move(drafts);
+  output.drafting_ns = drafting_ns;
+  output.duration_ns += drafting_ns;
+  co_return output;
+}
+
+task<protocols::step_output> instance::execute(protocols::step_input input, runtime::trace::span span) {
   if (!shards_.empty()) co_return co_await execute_on_shards(std::move(input), std::move(span));
   co_return co_await run_step(context(), executor_, std::move(input), options_.layers_per_advance, std::move(span));
 }

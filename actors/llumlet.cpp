@@ -70,6 +70,7 @@ task<void> llumlet::bring_up() {
   settings.blocks = facts_.blocks;
   settings.swap_slots = swap_ ? swap_->slots() : 0;
   settings.vocabulary = facts_.vocabulary;
+  if (!facts_.drafts) settings.speculation.model_max = 0;
   if (settings.eos.empty()) settings.eos = facts_.eos;
   settings.context_length =
       settings.context_length == 0 ? facts_.positions_max : std::min(settings.context_length, facts_.positions_max);
@@ -81,6 +82,7 @@ task<void> llumlet::bring_up() {
   planner_.emplace(std::move(settings));
   if (options_.migration.fabric && facts_.executor)
     memory_ = std::make_shared<const kv_memory>(std::exchange(facts_.executor, nullptr));
+  if (memory_) stored_memory_ = memory_->even();
   kv_kind_ =
       runtime::detail::fnv1a(memory_ ? facts_.kv_layout : "none of instance " + std::to_string(options_.id.value()));
   review_store();

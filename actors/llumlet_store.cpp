@@ -61,18 +61,18 @@ void llumlet::know_stores(const std::vector<store_entry>& stores) {
 
 void llumlet::review_store() {
   if (!planner_) return;
-  const bool moves_kv = options_.migration.fabric && memory_ && memory_->uniform();
+  const bool moves_kv = options_.migration.fabric && stored_memory_;
   planner_->use_store(moves_kv && !stores_.empty() && planner_->settings().prefix_caching);
 }
 
 protocols::chunk_shape llumlet::shape_of_chunks() const {
-  return {memory_->block_bytes() * blocks_per_chunk, memory_->regions_per_block() * blocks_per_chunk};
+  return {stored_memory_->block_bytes() * blocks_per_chunk, stored_memory_->regions_per_block() * blocks_per_chunk};
 }
 
 std::vector<chunk_name> llumlet::names_of(std::span<const protocols::token_id> tokens, std::uint64_t salt) const {
   // Devices that share a model sum up in another order than one alone: whose KV a request gets must not change its
   // text.
-  const auto order_of_sums = std::uint64_t{memory_->devices()} << 56U;
+  const auto order_of_sums = std::uint64_t{stored_memory_->devices()} << 56U;
   return protocols::chunk_names(tokens, salt, kv_kind_ ^ order_of_sums);
 }
 
@@ -182,7 +182,7 @@ task<void> llumlet::load_kv(protocols::load_order order) {
   auto span = runtime::trace::begin_span("kv_store.load", order.request.value());
   span.add("tokens", std::to_string(order.upto - order.first));
   const auto landed = std::make_shared<arrivals>();
-  options_.migration.fabric->post({transfer, 0}, memory_->regions(order.blocks), memory_->keep(),
+  options_.migration.fabric->post({transfer, 0}, stored_memory_->regions(order.blocks), stored_memory_->keep(),
                                   [landed](const transport::landing& news) { landed->landed(news); });
   options_.migration.pass("store.loading");
   auto shares = shares_of(round->names, first);
@@ -326,7 +326,7 @@ task<void> llumlet::send_parts(std::shared_ptr<store_round> round, std::list<put
   std::ranges::sort(order, {}, &chunk_to_send::chunk);
   const auto shape = shape_of_chunks();
   const auto ends = now() + options_.store.put_timeout;
-  protocols::copy_pacer pacer{options_.migration.settings.pace_of_copies(memory_->on_host())};
+  protocols::copy_pacer pacer{options_.migration.settings.pace_of_copies(stored_memory_->on_host())};
   for (std::size_t i = 0; i < order.size(); ++i) {
     const auto& next = order[i];
     auto& part = round->parts[next.part];
@@ -336,10 +336,10 @@ task<void> llumlet::send_parts(std::shared_ptr<store_round> round, std::list<put
     const auto began = now();
     const auto table =
         std::span{from->blocks.table()}.subspan(std::size_t{next.chunk} * blocks_per_chunk, blocks_per_chunk);
-    auto send = [&, regions = memory_->regions(table)](runtime::completer<std::string> done) mutable {
+    auto send = [&, regions = stored_memory_->regions(table)](runtime::completer<std::string> done) mutable {
       options_.migration.fabric->send(part.room.fabric, {part.room.transfer, 0}, next.place * shape.regions,
                                       std::move(regions), transport::transfer_priority::bulk, ends - began,
-                                      memory_->keep(), [done](std::string error) { done(std::move(error)); });
+                                      stored_memory_->keep(), [done](std::string error) { done(std::move(error)); });
     };
     const auto error = co_await callback<std::string>(send);
     options_.migration.pass(from->let_go ? "store.let_go" : "store.put");

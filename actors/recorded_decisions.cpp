@@ -144,7 +144,7 @@ trace::span begin_step_span(protocols::instance_id instance, const protocols::st
       ++decode;
     else
       prefill += slice.tokens.size();
-    drafted += slice.drafted;
+    drafted += slice.drafted + slice.drafts_wanted;
     if (i < requests_max && real(slice)) requests += (i == 0 ? "" : " ") + std::to_string(slice.request.value());
   }
   const bool of_one = input.slices.size() == 1 && real(input.slices.front());

@@ -2,6 +2,8 @@
 
 #include "main/swap_options.hpp"
 
+#include <godwit/gpu/cuda/kv_geometry.hpp>
+#include <godwit/gpu/drafted_executor.hpp>
 #include <godwit/gpu/model/constraints.hpp>
 
 #include <algorithm>
@@ -41,6 +43,7 @@ cuda_loader::cuda_loader(std::shared_ptr<gpu::cuda::cuda_backend> backend, gpu::
     throw std::runtime_error(wrong);
   const auto groups = devices / settings_.instances.tensor_parallel;
   uploaded_.resize(groups);
+  uploaded_drafts_.resize(groups);
   blocks_.resize(groups);
   // One for all instances: what one has found out about a schema serves the others.
   const auto schemas = std::make_shared<gpu::model::constraints>(*model_.tokens, model_.configuration.eos,
@@ -90,6 +93,32 @@ const cuda_loader::parts& cuda_loader::uploaded_to(std::uint32_t group) {
   return uploaded_[group] = std::move(all);
 }
 
+std::unique_ptr<gpu::executor> cuda_loader::executor_on(std::uint32_t group) {
+  auto settings = settings_for(group);
+  // A device that waits for another one gives up before anybody takes the instance for hung.
+  const auto wait_max = settings_.instances.step_timeout / 2;
+  if (!model_.draft) return backend_->make_executor(uploaded_to(group), settings, wait_max);
+  const auto block_of = [](const gpu::model::model_directory& which) {
+    return gpu::cuda::kv_geometry_of(which.configuration, *which.tensors).block_bytes;
+  };
+  const auto block = block_of(model_), beside = block_of(*model_.draft);
+  auto& draft = uploaded_drafts_[group]; // first, since the model's upload looks at what is left for KV
+  if (!draft)
+    draft = backend_->upload(group * settings_.instances.tensor_parallel, model_.draft->configuration,
+                             *model_.draft->tensors);
+  settings.kv_bytes = gpu::share_beside_draft(settings.kv_bytes, block, beside);
+  settings.swap_bytes = gpu::share_beside_draft(settings.swap_bytes, block, beside);
+  // On the group's first device, which has its share of the model's KV and all of the draft model's.
+  const auto of_first = block / settings_.instances.tensor_parallel;
+  settings.memory_share *= static_cast<double>(of_first) / static_cast<double>(of_first + beside);
+  std::shared_ptr<gpu::executor> model = backend_->make_executor(uploaded_to(group), settings, wait_max);
+  settings.blocks = model->info().blocks;
+  settings.swap_bytes = model->swap() ? model->swap()->slots() * beside : 0;
+  settings.allowed = {};
+  settings.trials = false;
+  return gpu::make_drafted_executor(std::move(model), backend_->make_executor({draft}, settings, wait_max));
+}
+
 std::shared_ptr<gpu::executor> cuda_loader::make(protocols::instance_id instance) {
   /// Ends in this order from below: the place is free when the executor has given back its memory.
   struct held {
@@ -102,9 +131,7 @@ std::shared_ptr<gpu::executor> cuda_loader::make(protocols::instance_id instance
   auto& its = places_[instance];
   its.group = group;
   auto made = std::make_shared<held>();
-  // A device that waits for another one gives up before anybody takes the instance for hung.
-  made->executor =
-      backend_->make_executor(uploaded_to(group), settings_for(group), settings_.instances.step_timeout / 2);
+  made->executor = executor_on(group);
   made->place = std::make_shared<char>();
   its.taken = made->place;
   blocks_[group] = made->executor->info().blocks;

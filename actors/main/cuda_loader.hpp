@@ -54,13 +54,15 @@ private:
   [[nodiscard]] std::uint32_t group_for(protocols::instance_id instance) const;
   [[nodiscard]] gpu::cuda::cuda_executor_settings settings_for(std::uint32_t group) const;
   [[nodiscard]] const parts& uploaded_to(std::uint32_t group);
+  [[nodiscard]] std::unique_ptr<gpu::executor> executor_on(std::uint32_t group);
 
   std::shared_ptr<gpu::cuda::cuda_backend> backend_;
   gpu::model::model_directory model_;
   serve_settings settings_;
   runtime::log::logger log_;
   gpu::cuda::mask_function allowed_;
-  std::vector<parts> uploaded_;       ///< by group of devices; empty: not yet
+  std::vector<parts> uploaded_;                                               ///< by group of devices; empty: not yet
+  std::vector<std::shared_ptr<const gpu::cuda::cuda_model>> uploaded_drafts_; ///< likewise, on the first of each
   std::vector<std::uint32_t> blocks_; ///< by group, of each instance's KV pool; 0 before the first
   std::map<protocols::instance_id, place> places_;
 };

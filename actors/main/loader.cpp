@@ -5,6 +5,8 @@
 
 #include <godwit/gpu/cpu/cpu_device.hpp>
 #include <godwit/gpu/cpu/cpu_executor.hpp>
+#include <godwit/gpu/cpu/kv_geometry.hpp>
+#include <godwit/gpu/drafted_executor.hpp>
 #include <godwit/gpu/memory_pool.hpp>
 
 #include <algorithm>
@@ -110,6 +112,8 @@ actors::executor_outcome loader::make(protocols::instance_id instance) {
       packed_ = gpu::cpu::pack_shards(model_.configuration, *model_.tensors, settings_.instances.tensor_parallel, all,
                                       &stopping_);
       if (adapters_) adapters_->serve(packed_);
+      if (const auto& draft = model_.draft)
+        packed_draft_ = gpu::cpu::pack_model(draft->configuration, *draft->tensors, all, {}, &stopping_);
     }
     gpu::cpu::cpu_executor_settings s;
     s.threads = threads_per_instance(settings_);
@@ -121,7 +125,11 @@ actors::executor_outcome loader::make(protocols::instance_id instance) {
     s.adapters = adapters_;
     if (settings_.instances.isa != "auto") s.isa = gpu::cpu::parse_isa(settings_.instances.isa);
     // A device that waits for another one gives up before anybody takes the instance for hung.
-    out.made = gpu::cpu::make_cpu_executor(packed_, s, settings_.instances.step_timeout / 2);
+    const auto wait_max = settings_.instances.step_timeout / 2;
+    if (packed_draft_)
+      out.made = make_with_draft(s, wait_max);
+    else
+      out.made = gpu::cpu::make_cpu_executor(packed_, s, wait_max);
     blocks_ = out.made->info().blocks;
   } catch (const gpu::out_of_memory& failure) {
     out.error = failure.what();
@@ -130,6 +138,22 @@ actors::executor_outcome loader::make(protocols::instance_id instance) {
     out.error = failure.what();
   }
   return out;
+}
+
+std::shared_ptr<gpu::executor> loader::make_with_draft(gpu::cpu::cpu_executor_settings settings,
+                                                       std::chrono::nanoseconds wait_max) const {
+  const auto block_of = [&](const gpu::model::model_directory& which) {
+    return gpu::cpu::kv_geometry_of(which.configuration, *which.tensors, settings.kv).block_bytes;
+  };
+  const auto block = block_of(model_), beside = block_of(*model_.draft);
+  settings.kv_bytes = gpu::share_beside_draft(settings.kv_bytes, block, beside);
+  settings.swap_bytes = gpu::share_beside_draft(settings.swap_bytes, block, beside);
+  std::shared_ptr<gpu::executor> model = gpu::cpu::make_cpu_executor(packed_, settings, wait_max);
+  settings.blocks = model->info().blocks;
+  settings.swap_bytes = model->swap() ? model->swap()->slots() * beside : 0;
+  settings.adapters = {};
+  settings.tokens = {};
+  return gpu::make_drafted_executor(std::move(model), gpu::cpu::make_cpu_executor(packed_draft_, settings));
 }
 
 } // namespace godwit::main

@@ -12,6 +12,7 @@
 #include <godwit/runtime/log/logger.hpp>
 
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <deque>
 #include <functional>
@@ -50,10 +51,14 @@ private:
   };
   void work();
   [[nodiscard]] actors::executor_outcome make(protocols::instance_id instance);
+  /// `settings`: of both together.
+  [[nodiscard]] std::shared_ptr<gpu::executor> make_with_draft(gpu::cpu::cpu_executor_settings settings,
+                                                               std::chrono::nanoseconds wait_max) const;
 
   gpu::model::model_directory model_;
   serve_settings settings_;
   std::vector<std::shared_ptr<const gpu::cpu::packed_model>> packed_; // one part a device; touched by the thread only
+  std::shared_ptr<const gpu::cpu::packed_model> packed_draft_;        // likewise; null: none
   std::shared_ptr<gpu::cpu::cpu_adapters> adapters_;                  // null: none
   std::uint32_t blocks_ = 0;          // touched by the thread only; of each instance's KV pool, 0 before the first
   std::unique_ptr<cuda_loader> cuda_; // likewise; null: the CPU

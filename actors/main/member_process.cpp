@@ -4,6 +4,7 @@
 #include "main/kv_store_options.hpp"
 #include "main/lora_options.hpp"
 #include "main/migration_parts.hpp"
+#include "main/speculation_options.hpp"
 #include "main/swap_options.hpp"
 
 #include <godwit/runtime/machine.hpp>
@@ -109,6 +110,7 @@ protocols::expected<std::unique_ptr<member_process>, start_error>
 member_process::start(const serve_settings& settings, const endpoint& head, gpu::model::model_directory model,
                       runtime::log::logger log, tracing* records, chosen_device cuda) {
   (void)allow_connections(connections_of_cluster, "what a large cluster takes", log.component("member"));
+  if (auto wrong = open_draft(settings, model)) return protocols::unexpected(std::move(*wrong));
   auto identity = identity_of(settings, model);
   if (!identity) return protocols::unexpected(identity.error());
   if (auto wrong = check_kv_store(settings, *identity)) return protocols::unexpected(std::move(*wrong));

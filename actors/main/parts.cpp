@@ -104,16 +104,23 @@ protocols::expected<actors::model_identity, start_error> identity_of(const serve
   if (cuda && settings.instances.kv_type == kv_choice::f32)
     return protocols::unexpected(
         start_error{"instances.kv_type f32 is for --device cpu; a GPU keeps KV as the weights", 2});
+  const auto kv_of = [&](const gpu::model::model_directory& which) {
+    return cuda ? gpu::cuda::kv_geometry_of(which.configuration, *which.tensors)
+                : gpu::cpu::kv_geometry_of(which.configuration, *which.tensors,
+                                           precision_of(settings.instances.kv_type));
+  };
   try {
-    auto kv =
-        cuda ? gpu::cuda::kv_geometry_of(model.configuration, *model.tensors)
-             : gpu::cpu::kv_geometry_of(model.configuration, *model.tensors, precision_of(settings.instances.kv_type));
+    auto kv = kv_of(model);
+    auto fingerprint = gpu::model::fingerprint(model.configuration, *model.tensors);
+    if (const auto& draft = model.draft) { // its KV is in the same blocks
+      kv.block_bytes += kv_of(*draft).block_bytes;
+      fingerprint += "+" + gpu::model::fingerprint(draft->configuration, *draft->tensors);
+    }
     const auto context = served_context(settings, model);
     if (const auto bytes = settings.instances.kv_bytes; bytes != 0) // or it is seen when the instance is ready
       if (auto wrong = too_small_a_cache(bytes / kv.block_bytes * protocols::tokens_per_block, context))
         return protocols::unexpected(std::move(*wrong));
-    return actors::model_identity{gpu::model::fingerprint(model.configuration, *model.tensors), std::move(kv.type),
-                                  kv.block_bytes, context};
+    return actors::model_identity{std::move(fingerprint), std::move(kv.type), kv.block_bytes, context};
   } catch (const std::exception& failure) {
     return protocols::unexpected(start_error{failure.what(), 2});
   }

@@ -3,6 +3,7 @@
 #include "main/head_options.hpp"
 #include "main/kv_store_options.hpp"
 #include "main/parts.hpp"
+#include "main/speculation_options.hpp"
 #include "replay/doubles.hpp"
 
 #include <godwit/actors/global_scheduler.hpp>
@@ -58,6 +59,7 @@ protocols::expected<runtime::sim::replay_result, start_error> replay_node(runtim
                                              ", and this is " GODWIT_VERSION});
   auto model = open_served_model(std::string(recorded.fact(0, "model")));
   if (!model) return protocols::unexpected(model.error());
+  if (auto wrong = open_draft(*settings, *model)) return protocols::unexpected(std::move(*wrong));
   auto identity = identity_of(*settings, *model);
   if (!identity) return protocols::unexpected(identity.error());
 

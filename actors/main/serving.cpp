@@ -7,6 +7,7 @@
 #include "main/lora_options.hpp"
 #include "main/migration_parts.hpp"
 #include "main/process_metrics.hpp"
+#include "main/speculation_options.hpp"
 #include "main/swap_options.hpp"
 #include "main/trace_page.hpp"
 
@@ -173,6 +174,7 @@ actors::edge_options serving::edge_options(const gpu::model::model_directory& mo
 protocols::expected<std::unique_ptr<serving>, start_error>
 serving::start(const serve_settings& settings, gpu::model::model_directory model, runtime::log::logger log,
                tracing* records, launch_parts parts, chosen_device cuda, device_watch watch) {
+  if (auto wrong = open_draft(settings, model)) return protocols::unexpected(std::move(*wrong));
   auto identity = identity_of(settings, model);
   if (!identity) return protocols::unexpected(identity.error());
   if (auto wrong = check_kv_store(settings, *identity)) return protocols::unexpected(std::move(*wrong));

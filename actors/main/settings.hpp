@@ -77,6 +77,8 @@ struct serve_settings {
     std::uint32_t lookup_max = protocols::speculation_settings{}.lookup_max;
     std::uint32_t batch_max = protocols::speculation_settings{}.batch_max;
     std::uint32_t prediction_max = 16;
+    std::string draft_model;     // a directory; empty: none
+    std::uint32_t model_max = 4; // with a draft model
   } speculation;
   struct {
     std::string policy = "freeness";

@@ -28,6 +28,7 @@ struct sim_options {
   bool migration_told = false; ///< the settings say which requests migrate, and not the policy
   std::string profile = "llama-7b-a10";
   double draft_acceptance = 0;           ///< how often a drafted token is right
+  std::string draft_profile;             ///< of a draft model beside each instance's; empty: none
   std::optional<double> disk_rate;       ///< bytes per second of each host's disk
   std::optional<double> length_accuracy; ///< how often the class of an answer's length is known beforehand
   std::optional<std::string> deadlines;  ///< "LEAST-MOST" in seconds

@@ -33,7 +33,7 @@ bool joins_processes(const runtime::config::setting& s) {
 /// are the command's own flag.
 bool simulated(const runtime::config::setting& s) {
   for (const std::string_view other : {"scheduler.policy", "scaling.provisioner", "scaling.command_out",
-                                       "scaling.command_in", "kv_store.disk_directory"})
+                                       "scaling.command_in", "kv_store.disk_directory", "speculation.draft_model"})
     if (s.name == other) return false;
   for (const std::string_view table :
        {"scheduler.", "scaling.", "migration.", "priorities.", "llumlet.", "speculation.", "kv_store.", "admission."})
@@ -48,6 +48,8 @@ bool simulated(const runtime::config::setting& s) {
 /// What this run lacks for a setting of simulations to do anything. Empty: nothing.
 std::string lacks(const sim_options& options, const runtime::config::setting& s) {
   if (joins_processes(s) && !options.faults) return "is of processes that fail; it needs --faults SPEC";
+  if (s.name == "speculation.draft_max" && options.draft_profile.empty())
+    return "is of a draft model; it needs --draft-profile NAME";
   if (records(s) && options.record.empty()) return "is of a recording; it needs --record FILE";
   return {};
 }
@@ -108,6 +110,7 @@ bool sim_flags::gather() {
     options.changed.emplace_back("length_accuracy", fmt::format("{}", *options.length_accuracy));
   if (options.draft_acceptance > 0)
     options.changed.emplace_back("draft_acceptance", fmt::format("{}", options.draft_acceptance));
+  if (!options.draft_profile.empty()) options.changed.emplace_back("draft_profile", options.draft_profile);
   if (problems.empty() && !of_no_use.empty())
     std::cerr << "godwit: " << options.config_file << ": this run has no use for " << of_no_use << '\n';
   return problems.empty();
@@ -132,6 +135,10 @@ void add_simulation_flags(CLI::App& command, sim_flags& flags) {
       ->type_name("SHARE")
       ->check(CLI::Range(0.0, 1.0))
       ->capture_default_str();
+  command
+      .add_option("--draft-profile", o.draft_profile,
+                  "A draft model beside that of each instance, on its device: a profile, as for --profile")
+      ->type_name("NAME|FILE");
   command
       .add_option("--kv-store-disk-rate", o.disk_rate,
                   "What each host's disk reads and writes, with --kv-store-disk-bytes; 3e9 if not given")

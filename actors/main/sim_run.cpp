@@ -69,20 +69,36 @@ expected<std::uint8_t, bench_error> level_called(const std::string& name,
   return unexpected(bench_error{2, "--priority-share: priorities.execution has no level called '" + name + "'"});
 }
 
+/// A draft model's weights and its KV are where the device has KV blocks otherwise.
+std::string make_room(gpu::sim::profile& device, const gpu::sim::profile& draft) {
+  if (draft.positions_max < device.positions_max)
+    return fmt::format("the context of {} has {} tokens, and that of {} has {}", draft.name, draft.positions_max,
+                       device.name, device.positions_max);
+  const auto room = device.kv_blocks * device.block_bytes() - static_cast<double>(draft.weight_bytes);
+  const auto blocks = room / (device.block_bytes() + draft.block_bytes());
+  if (blocks < 1) return "there is no room for its weights and a block of KV beside " + device.name;
+  device.kv_blocks = static_cast<std::uint32_t>(blocks);
+  return {};
+}
+
+double block_bytes_of(const actors::sim::simulated_cluster_options& cluster) {
+  return cluster.device.block_bytes() + (cluster.draft ? cluster.draft->block_bytes() : 0.0);
+}
+
 std::string wrong_with_swap(const actors::sim::simulated_cluster_options& cluster) {
   if (cluster.swap_bytes == 0) return {};
   if (cluster.device.link.host_bytes_per_second == 0)
     return "llumlet.swap_bytes: the profile " + cluster.device.name +
            " does not say how fast KV gets to the host's memory; give it a link.host_bytes_per_second";
-  if (const auto block = cluster.device.block_bytes(); static_cast<double>(cluster.swap_bytes) < block)
+  if (const auto block = block_bytes_of(cluster); static_cast<double>(cluster.swap_bytes) < block)
     return fmt::format("llumlet.swap_bytes: {} is less than a block of KV, which has {:.0f} bytes with this profile",
                        cluster.swap_bytes, block);
   return {};
 }
 
 /// A shard has whole chunks, in memory and on its disk.
-std::string wrong_with_store(const serve_settings& settings, const gpu::sim::profile& device) {
-  const auto chunk = device.block_bytes() * protocols::blocks_per_chunk;
+std::string wrong_with_store(const serve_settings& settings, const actors::sim::simulated_cluster_options& cluster) {
+  const auto chunk = block_bytes_of(cluster) * protocols::blocks_per_chunk;
   const auto& store = settings.kv_store;
   for (const auto& [name, bytes] :
        {std::pair{"kv_store.bytes", store.bytes}, std::pair{"kv_store.disk_bytes", store.disk_bytes}})
@@ -125,6 +141,13 @@ expected<planned_sim, bench_error> plan(const sim_options& options) {
   if (!bundle) return wrong("--policy: " + bundle.error());
   auto device = gpu::sim::open_profile(options.profile);
   if (!device) return wrong("--profile: " + device.error().line);
+  std::optional<gpu::sim::profile> draft;
+  if (!options.draft_profile.empty()) {
+    auto opened = gpu::sim::open_profile(options.draft_profile);
+    if (!opened) return wrong("--draft-profile: " + opened.error().line);
+    draft = std::move(*opened);
+    if (auto why = make_room(*device, *draft); !why.empty()) return wrong("--draft-profile: " + why);
+  }
   auto load = plan_workload(options.load);
   if (!load) return unexpected(load.error());
   if (const auto days = static_cast<double>(load->requests.back().arrival_ns) / day_ns; days > days_max)
@@ -161,9 +184,11 @@ expected<planned_sim, bench_error> plan(const sim_options& options) {
   run.cluster.instances = options.instances;
   run.cluster.draft_acceptance = options.draft_acceptance;
   run.cluster.device = std::move(*device);
+  if (draft) run.cluster.node.llumlet.planner.speculation.model_max = settings.speculation.model_max;
+  run.cluster.draft = std::move(draft);
   run.cluster.swap_bytes = swap_bytes_of(settings);
   if (auto why = wrong_with_swap(run.cluster); !why.empty()) return wrong(std::move(why));
-  if (auto why = wrong_with_store(settings, run.cluster.device); !why.empty()) return wrong(std::move(why));
+  if (auto why = wrong_with_store(settings, run.cluster); !why.empty()) return wrong(std::move(why));
   run.cluster.disk_bytes = settings.kv_store.bytes == 0 ? 0 : settings.kv_store.disk_bytes;
   if (options.disk_rate) run.cluster.disk_bytes_per_second = *options.disk_rate;
   run.cluster.processes = processes_of(settings);
@@ -228,10 +253,11 @@ struct named_file {
 };
 
 std::vector<named_file> files_read(const sim_options& options) {
-  const bool shipped = std::ranges::count(gpu::sim::profile_names(), options.profile) > 0;
+  const auto shipped = [](const std::string& name) { return std::ranges::count(gpu::sim::profile_names(), name) > 0; };
   return {{"--trace", options.load.trace},
           {"--config", options.config_file},
-          {"--profile", shipped ? std::string() : options.profile}};
+          {"--profile", shipped(options.profile) ? std::string() : options.profile},
+          {"--draft-profile", shipped(options.draft_profile) ? std::string() : options.draft_profile}};
 }
 
 std::vector<named_file> files_written(const sim_options& options) {

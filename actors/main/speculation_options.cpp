@@ -1,7 +1,11 @@
 #include "main/speculation_options.hpp"
 
+#include "main/parts.hpp"
+
+#include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 
 namespace godwit::main {
 
@@ -32,6 +36,18 @@ void declare_speculation(runtime::config::registry& r, serve_settings& s) {
          .unit = "tokens",
          .min = 0,
          .max = speculation_settings::tokens_limit});
+  r.add("speculation.draft_model", s.speculation.draft_model,
+        {.doc =
+             "Directory of a small model with the same tokens that drafts for the one that is served (as Qwen2.5 0.5B "
+             "for 7B), in memory beside it and on the same devices. It drafts where nothing else does, and computes "
+             "every prompt, too. All processes of a cluster have the same one. Empty: none.",
+         .flag = "--draft-model"});
+  r.add("speculation.draft_max", s.speculation.model_max,
+        {.doc = "Tokens that the draft model drafts for a request in a step, one after the other.",
+         .unit = "tokens",
+         .min = 1,
+         .max = speculation_settings::tokens_limit,
+         .flag = "--draft-tokens"});
   r.add("speculation.batch_max", s.speculation.batch_max,
         {.doc = "In a step of more requests nothing is drafted: it uses what the device can compute anyway.",
          .unit = "requests",
@@ -47,7 +63,23 @@ void declare_speculation(runtime::config::registry& r, serve_settings& s) {
 
 protocols::speculation_settings make_speculation(const serve_settings& settings) {
   const auto& from = settings.speculation;
-  return {from.tokens_max, from.lookup_min, from.lookup_max, from.batch_max, from.prediction_max};
+  return {from.tokens_max, from.lookup_min,     from.lookup_max,
+          from.batch_max,  from.prediction_max, from.draft_model.empty() ? 0 : from.model_max};
+}
+
+std::optional<start_error> open_draft(const serve_settings& settings, gpu::model::model_directory& model) {
+  const auto& directory = settings.speculation.draft_model;
+  if (directory.empty()) return std::nullopt;
+  const auto wrong = [](const std::string& what) { return start_error{"--draft-model: " + what, 2}; };
+  auto draft = open_served_model(directory);
+  if (!draft) return wrong(draft.error().line);
+  if (const auto why = gpu::model::refuse_draft(model, *draft); !why.empty()) return wrong(why);
+  const auto context = served_context(settings, model);
+  if (const auto most = draft->configuration.positions_max; most < context)
+    return wrong("its context of " + std::to_string(most) + " tokens is shorter than the " + std::to_string(context) +
+                 " that are served; set --model-context-max " + std::to_string(most));
+  model.draft = std::make_shared<const gpu::model::model_directory>(std::move(*draft));
+  return std::nullopt;
 }
 
 } // namespace godwit::main

@@ -12,13 +12,15 @@ namespace {
 
 /// As many as an instance may have (the setting instances.tensor_parallel), and few enough to multiply.
 constexpr std::uint32_t devices_max = 64;
+/// Of a block that is cut into regions of one size: a chunk of sixteen blocks' are few enough for a shard of a store.
+constexpr std::uint64_t pieces_max = 4096;
 /// In place of a number of regions: the blocks cannot be cut so.
 constexpr std::uint64_t misfit = ~std::uint64_t{0};
 
 } // namespace
 
 kv_memory::kv_memory(std::shared_ptr<gpu::executor> pool)
-    : pool_(std::move(pool)), layers_(pool_->info().layers),
+    : pool_(std::move(pool)), draft_(pool_->draft()), layers_(pool_->info().layers),
       devices_(std::max(1U, static_cast<std::uint32_t>(pool_->shards().size()))), pieces_(devices_) {
   if (pool_->info().blocks == 0) return;
   count();
@@ -37,10 +39,19 @@ void kv_memory::count() {
   on_host_ = runtime::trace::input<std::uint64_t>("kv.on_host", [&] {
                return std::uint64_t{one.empty() || one.front().kind == protocols::memory_kind::host};
              }) != 0;
-  uniform_ = runtime::trace::input<std::uint64_t>("kv.uniform", [&] {
-               const auto as_first = [&one](const auto& region) { return region.bytes == one.front().bytes; };
-               return std::uint64_t{!one.empty() && std::ranges::all_of(one, as_first)};
-             }) != 0;
+  unit_ = runtime::trace::input<std::uint64_t>("kv.unit", [&] {
+    std::uint64_t unit = 0;
+    for (const auto& region : one) unit = std::gcd(unit, region.bytes);
+    return unit;
+  });
+}
+
+std::shared_ptr<const kv_memory> kv_memory::even() const {
+  if (unit_ == 0 || block_bytes_ / unit_ > pieces_max) return nullptr;
+  auto out = std::make_shared<kv_memory>(*this);
+  out->cut_ = true;
+  out->per_block_ = static_cast<std::uint32_t>(block_bytes_ / unit_);
+  return out;
 }
 
 std::shared_ptr<const kv_memory> kv_memory::common_with(std::uint32_t devices_of_peer) const {
@@ -59,19 +70,26 @@ std::shared_ptr<const kv_memory> kv_memory::common_with(std::uint32_t devices_of
   return out;
 }
 
+std::uint32_t kv_memory::all_layers() const noexcept { return layers_ + (draft_ ? draft_->info().layers : 0); }
+
+kv_memory::layer_place kv_memory::place_of(std::uint32_t layer) const noexcept {
+  if (layer >= layers_) return {{&draft_, 1}, layer - layers_};
+  if (const auto shards = pool_->shards(); !shards.empty()) return {shards, layer};
+  return {{&pool_, 1}, layer};
+}
+
 std::vector<protocols::memory_region> kv_memory::whole_half(std::uint32_t layer, protocols::block_id block,
                                                             half which) const {
-  const auto region_of = [&](gpu::executor& device) {
-    return which == half::keys ? device.key_region(layer, block) : device.value_region(layer, block);
-  };
-  if (pool_->shards().empty()) return {region_of(*pool_)};
+  const auto place = place_of(layer);
   std::vector<protocols::memory_region> out;
-  for (const auto& device : pool_->shards()) out.push_back(region_of(*device));
+  for (const auto& device : place.devices)
+    out.push_back(which == half::keys ? device->key_region(place.layer, block)
+                                      : device->value_region(place.layer, block));
   return out;
 }
 
 bool kv_memory::divisible() const {
-  for (std::uint32_t layer = 0; layer < layers_; ++layer)
+  for (std::uint32_t layer = 0; layer < all_layers(); ++layer)
     for (const auto which : {half::keys, half::values}) {
       const auto whole = whole_half(layer, protocols::block_id{0}, which);
       std::uint64_t sum = 0;
@@ -86,9 +104,10 @@ bool kv_memory::divisible() const {
 
 void kv_memory::append_whole(std::uint32_t layer, protocols::block_id block,
                              std::vector<protocols::memory_region>& out) const {
-  auto& device = pool_->shards().empty() ? *pool_ : *pool_->shards().front();
-  auto keys = device.key_region(layer, block);
-  const auto values = device.value_region(layer, block);
+  const auto place = place_of(layer);
+  auto& device = *place.devices.front();
+  auto keys = device.key_region(place.layer, block);
+  const auto values = device.value_region(place.layer, block);
   const bool adjacent = values.address == keys.address + keys.bytes && values.kind == keys.kind;
   if (adjacent) keys.bytes += values.bytes;
   if (keys.bytes > 0) out.push_back(keys);
@@ -111,7 +130,7 @@ void kv_memory::append(std::uint32_t layer, protocols::block_id block, half whic
 }
 
 void kv_memory::append(protocols::block_id block, std::vector<protocols::memory_region>& out) const {
-  for (std::uint32_t layer = 0; layer < layers_; ++layer) {
+  for (std::uint32_t layer = 0; layer < all_layers(); ++layer) {
     if (pieces_ == 1) {
       append_whole(layer, block, out);
       continue;
@@ -124,6 +143,14 @@ void kv_memory::append(protocols::block_id block, std::vector<protocols::memory_
 std::vector<protocols::memory_region> kv_memory::regions(std::span<const protocols::block_id> blocks) const {
   std::vector<protocols::memory_region> out;
   out.reserve(blocks.size() * per_block_);
+  if (cut_) {
+    std::vector<protocols::memory_region> whole;
+    for (const auto block : blocks) append(block, whole);
+    for (auto region : whole)
+      for (; region.bytes > 0; region.address += unit_, region.bytes -= unit_)
+        out.push_back({region.address, unit_, region.kind});
+    return out;
+  }
   for (const auto block : blocks) append(block, out);
   return out;
 }

@@ -13,7 +13,8 @@
 namespace godwit::actors {
 
 /// The KV pool of an instance as the fabric sees it: each block is a fixed number of regions, whose bytes, one after
-/// the other, are the same on every instance of one KV layout: for each layer K of all heads in order, then V.
+/// the other, are the same on every instance of one KV layout: for each layer K of all heads in order, then V. Behind
+/// the model's layers come those of its draft model, where it has one; they lie on one device.
 ///
 /// An instance on one device has K and V of a layer as one region where they lie side by side; one that is divided has
 /// those of each device. Two instances that exchange blocks cut them into the same number of regions (`common_with`):
@@ -33,8 +34,9 @@ public:
   [[nodiscard]] std::uint64_t block_bytes() const noexcept { return block_bytes_; }
   /// Regions of the blocks, in their order.
   [[nodiscard]] std::vector<protocols::memory_region> regions(std::span<const protocols::block_id> blocks) const;
-  /// There is memory, and all regions are of one size: who keeps a block's bytes needs to know no more of them.
-  [[nodiscard]] bool uniform() const noexcept { return uniform_; }
+  /// The same memory in regions of one size: who keeps a block's bytes needs to know no more of them. Null: there is no
+  /// memory, or a block would be in too many pieces, since those of a draft model have another size.
+  [[nodiscard]] std::shared_ptr<const kv_memory> even() const;
   /// Copied by cores, and not by a device.
   [[nodiscard]] bool on_host() const noexcept { return on_host_; }
   /// Holds the memory.
@@ -50,15 +52,24 @@ private:
   [[nodiscard]] bool divisible() const;
   [[nodiscard]] std::vector<protocols::memory_region> whole_half(std::uint32_t layer, protocols::block_id block,
                                                                  half which) const;
+  /// The devices that have a layer, and the number that it has there.
+  struct layer_place {
+    std::span<const std::shared_ptr<gpu::executor>> devices;
+    std::uint32_t layer = 0;
+  };
+  [[nodiscard]] std::uint32_t all_layers() const noexcept;
+  [[nodiscard]] layer_place place_of(std::uint32_t layer) const noexcept;
   void count();
   std::shared_ptr<gpu::executor> pool_;
-  std::uint32_t layers_ = 0;
+  std::shared_ptr<gpu::executor> draft_; ///< null: there is none
+  std::uint32_t layers_ = 0;             ///< of the model
   std::uint32_t devices_ = 1;
   std::uint32_t pieces_ = 1; ///< of K, and of V, of a layer
   std::uint32_t per_block_ = 0;
   std::uint64_t block_bytes_ = 0;
   bool on_host_ = true;
-  bool uniform_ = false;
+  std::uint64_t unit_ = 0; ///< bytes that divide every region; 0: there is no memory
+  bool cut_ = false;       ///< into regions of one unit each
 };
 
 } // namespace godwit::actors

@@ -66,15 +66,22 @@ private:
   std::size_t slot_bytes_;
 };
 
+/// What there was beside an executor's device.
+struct replayed_parts {
+  std::uint32_t shards = 0; ///< devices that it is divided among; 0: it is one
+  bool adapters = false;    ///< a store of them
+  std::uint32_t swap_slots = 0;
+  std::optional<gpu::executor_info> draft; ///< a draft model
+};
+
 class replayed_executor final : public gpu::executor {
 public:
-  /// `shards`: devices that it is divided among; 0: it is one. `adapters`: it has a store of them. `swap_slots`: of its
-  /// swap space; 0: it has none.
-  explicit replayed_executor(const gpu::executor_info& info, std::uint32_t shards = 0, bool adapters = false,
-                             std::uint32_t swap_slots = 0)
-      : info_(info), adapters_(adapters ? std::make_shared<replayed_adapters>() : nullptr),
-        swap_(swap_slots > 0 ? std::make_shared<replayed_swap_space>(swap_slots) : nullptr) {
-    for (std::uint32_t rank = 0; rank < shards; ++rank) shards_.push_back(std::make_shared<replayed_executor>(info));
+  explicit replayed_executor(const gpu::executor_info& info, const replayed_parts& parts = {})
+      : info_(info), adapters_(parts.adapters ? std::make_shared<replayed_adapters>() : nullptr),
+        swap_(parts.swap_slots > 0 ? std::make_shared<replayed_swap_space>(parts.swap_slots) : nullptr),
+        draft_(parts.draft ? std::make_shared<replayed_executor>(*parts.draft) : nullptr) {
+    for (std::uint32_t rank = 0; rank < parts.shards; ++rank)
+      shards_.push_back(std::make_shared<replayed_executor>(info));
   }
   [[nodiscard]] const gpu::executor_info& info() const noexcept override { return info_; }
   [[nodiscard]] std::unique_ptr<gpu::forward> begin(protocols::step_input) override {
@@ -85,6 +92,7 @@ public:
   [[nodiscard]] std::span<const std::shared_ptr<gpu::executor>> shards() const noexcept override { return shards_; }
   [[nodiscard]] std::shared_ptr<gpu::adapter_store> adapters() const override { return adapters_; }
   [[nodiscard]] std::shared_ptr<gpu::swap_space> swap() const override { return swap_; }
+  [[nodiscard]] std::shared_ptr<gpu::executor> draft() const override { return draft_; }
 
 private:
   class step final : public gpu::forward {
@@ -100,6 +108,7 @@ private:
   gpu::executor_info info_;
   std::shared_ptr<gpu::adapter_store> adapters_;
   std::shared_ptr<gpu::swap_space> swap_;
+  std::shared_ptr<gpu::executor> draft_;
   std::vector<std::shared_ptr<gpu::executor>> shards_;
 };
 

@@ -86,11 +86,9 @@ actors::dump_part recorded_form<actors::dump_part>::read(wire_reader& in) {
   return out;
 }
 
-void recorded_form<actors::executor_outcome>::write(wire_writer& out, const actors::executor_outcome& x) {
-  wire_write(out, x.error);
-  wire_write(out, x.made != nullptr);
-  if (!x.made) return;
-  const auto& info = x.made->info();
+namespace {
+
+void write_info(wire_writer& out, const gpu::executor_info& info) {
   wire_write(out, info.device);
   wire_write(out, info.layers);
   wire_write(out, info.vocabulary);
@@ -100,18 +98,9 @@ void recorded_form<actors::executor_outcome>::write(wire_writer& out, const acto
   wire_write(out, info.weight_bytes);
   wire_write(out, info.kv_layout);
   wire_write(out, info.eos);
-  wire_write(out, static_cast<std::uint32_t>(x.made->shards().size()));
-  wire_write(out, x.made->adapters() != nullptr);
-  const auto swap = x.made->swap();
-  wire_write(out, swap ? swap->slots() : 0U);
 }
 
-actors::executor_outcome recorded_form<actors::executor_outcome>::read(wire_reader& in) {
-  actors::executor_outcome x;
-  bool made = false;
-  wire_read(in, x.error);
-  wire_read(in, made);
-  if (!made) return x;
+gpu::executor_info read_info(wire_reader& in) {
   gpu::executor_info info;
   wire_read(in, info.device);
   wire_read(in, info.layers);
@@ -124,17 +113,43 @@ actors::executor_outcome recorded_form<actors::executor_outcome>::read(wire_read
   wire_read(in, info.eos);
   constexpr std::uint32_t layers_max = 100'000; // they are counted through; a recording may say anything
   if (info.layers > layers_max) in.fail();
+  return info;
+}
+
+} // namespace
+
+void recorded_form<actors::executor_outcome>::write(wire_writer& out, const actors::executor_outcome& x) {
+  wire_write(out, x.error);
+  wire_write(out, x.made != nullptr);
+  if (!x.made) return;
+  write_info(out, x.made->info());
+  wire_write(out, static_cast<std::uint32_t>(x.made->shards().size()));
+  wire_write(out, x.made->adapters() != nullptr);
+  const auto swap = x.made->swap();
+  wire_write(out, swap ? swap->slots() : 0U);
+  const auto draft = x.made->draft();
+  wire_write(out, draft != nullptr);
+  if (draft) write_info(out, draft->info());
+}
+
+actors::executor_outcome recorded_form<actors::executor_outcome>::read(wire_reader& in) {
+  actors::executor_outcome x;
+  bool made = false;
+  wire_read(in, x.error);
+  wire_read(in, made);
+  if (!made) return x;
+  const auto info = read_info(in);
   constexpr std::uint32_t shards_max = 1024;
-  std::uint32_t shards = 0;
-  bool adapters = false;
-  if (in.left() > 0) wire_read(in, shards); // older recordings end before these
-  std::uint32_t swap_slots = 0;
-  if (in.left() > 0) wire_read(in, adapters);
-  if (in.left() > 0) wire_read(in, swap_slots);
+  actors::replayed_parts parts;
+  if (in.left() > 0) wire_read(in, parts.shards); // older recordings end before these
+  if (in.left() > 0) wire_read(in, parts.adapters);
+  if (in.left() > 0) wire_read(in, parts.swap_slots);
   constexpr std::uint32_t swap_slots_max = 1U << 26U;
-  if (swap_slots > swap_slots_max) in.fail();
-  if (shards > shards_max) in.fail();
-  if (in.ok()) x.made = std::make_shared<actors::replayed_executor>(info, shards, adapters, swap_slots);
+  if (parts.swap_slots > swap_slots_max || parts.shards > shards_max) in.fail();
+  bool drafts = false;
+  if (in.left() > 0) wire_read(in, drafts);
+  if (drafts) parts.draft = read_info(in);
+  if (in.ok()) x.made = std::make_shared<actors::replayed_executor>(info, parts);
   return x;
 }
 

@@ -3,6 +3,7 @@
 #include "sim/simulated_process.hpp"
 
 #include <godwit/actors/member.hpp>
+#include <godwit/gpu/drafted_executor.hpp>
 #include <godwit/gpu/sim/sim_executor.hpp>
 #include <godwit/transport/sim/disk.hpp>
 
@@ -29,6 +30,20 @@ nanoseconds microseconds(double us) { return nanoseconds(static_cast<std::int64_
 /// A simulated block shows the fabric few bytes, whatever the device's has.
 double shown_share(const gpu::sim::profile& device) {
   return static_cast<double>(gpu::sim::sim_block_bytes) / device.block_bytes();
+}
+
+/// Bytes of a block, with those of a draft model.
+double block_bytes_of(const simulated_cluster_options& options) {
+  return options.device.block_bytes() + (options.draft ? options.draft->block_bytes() : 0.0);
+}
+
+/// That it shows: each of the two models has its own.
+std::uint64_t shown_bytes_of(const simulated_cluster_options& options) {
+  return gpu::sim::sim_block_bytes * (options.draft ? 2 : 1);
+}
+
+double shown_share(const simulated_cluster_options& options) {
+  return static_cast<double>(shown_bytes_of(options)) / block_bytes_of(options);
 }
 
 /// By what a fabric has sent and what has landed.
@@ -65,7 +80,7 @@ gpu::sim::sim_swap swap_of(const simulated_cluster_options& options) {
   gpu::sim::sim_swap out;
   const auto rate = options.device.link.host_bytes_per_second;
   if (rate <= 0) return out;
-  const auto block = options.device.block_bytes();
+  const auto block = block_bytes_of(options);
   out.slots = static_cast<std::uint32_t>(std::min(static_cast<double>(options.swap_bytes) / block, 1e9));
   out.blocks_per_second = rate / block;
   return out;
@@ -75,17 +90,18 @@ gpu::sim::sim_swap swap_of(const simulated_cluster_options& options) {
 
 // A request that moves stands still until its last blocks have landed, and profile_link::transfer_time is that time: so
 // all of the software's overhead is on the way there, none on that of the acknowledgement.
-transport::sim::settings network_of(const gpu::sim::profile& device) {
+transport::sim::settings network_of(const gpu::sim::profile& device, double share) {
   transport::sim::settings out;
-  out.bytes_per_second = device.link.bytes_per_second * shown_share(device);
+  out.bytes_per_second = device.link.bytes_per_second * share;
   // Urgent blocks wait for a message of others, of as many real bytes as on a real link, but no part of a block.
-  out.bytes_per_message =
-      std::max<std::size_t>(gpu::sim::sim_block_bytes,
-                            static_cast<std::size_t>(static_cast<double>(out.bytes_per_message) * shown_share(device)));
+  out.bytes_per_message = std::max<std::size_t>(
+      gpu::sim::sim_block_bytes, static_cast<std::size_t>(static_cast<double>(out.bytes_per_message) * share));
   out.latency = microseconds(device.link.latency_us);
   out.overhead = microseconds(device.link.overhead_us);
   return out;
 }
+
+transport::sim::settings network_of(const gpu::sim::profile& device) { return network_of(device, shown_share(device)); }
 
 std::uint32_t context_length_of(const simulated_cluster_options& options) {
   const auto pool = std::uint64_t{options.device.kv_blocks} * protocols::tokens_per_block;
@@ -107,7 +123,8 @@ private:
 
 simulated_cluster::simulated_cluster(simulated_cluster_options options)
     : options_(std::move(options)), latency_(std::make_shared<const gpu::sim::latency_model>(options_.device)),
-      world_(options_.seed), network_(world_.timers(), network_of(options_.device)),
+      draft_latency_(options_.draft ? std::make_shared<const gpu::sim::latency_model>(*options_.draft) : nullptr),
+      world_(options_.seed), network_(world_.timers(), network_of(options_.device, shown_share(options_))),
       random_(world_.random(phase_stream)) {
   if (options_.recorder) world_.record_to(options_.recorder->begin(world_.clock()));
   system_ = make_system(options_.separate ? head_name : std::string());
@@ -160,16 +177,16 @@ node_options simulated_cluster::filled_in(node_options node, std::uint32_t conte
   // However long the device's model takes, it gets there.
   node.load_timeout = std::max(node.load_timeout, 2 * microseconds(device.start_ms * 1000));
   node.llumlet.planner.context_length = context;
-  node.identity = {device.name, "simulated", gpu::sim::sim_block_bytes, context};
+  node.identity = {device.name, "simulated", shown_bytes_of(options_), context};
   node.provisioner = std::make_shared<processes>(*this);
   node.on_topology = [this, also = std::move(node.on_topology)](const topology& news) {
     adopt(news);
     if (also) also(news);
   };
   auto& portion = node.llumlet.migration.settings.portion_bytes;
-  portion = static_cast<std::uint64_t>(static_cast<double>(portion) * shown_share(device));
+  portion = static_cast<std::uint64_t>(static_cast<double>(portion) * shown_share(options_));
   auto& stored = node.llumlet.store.bytes;
-  stored = static_cast<std::uint64_t>(std::llround(static_cast<double>(stored) * shown_share(device)));
+  stored = static_cast<std::uint64_t>(std::llround(static_cast<double>(stored) * shown_share(options_)));
   // Its memory is the host's, and stands for a device's.
   if (auto& share = node.llumlet.migration.settings.copy_share; share == 0)
     share = migration_settings::copy_share_of_engines;
@@ -178,19 +195,19 @@ node_options simulated_cluster::filled_in(node_options node, std::uint32_t conte
 }
 
 std::shared_ptr<transport::disk> simulated_cluster::make_disk(runtime::timer_source& timers) const {
-  const auto chunk = options_.device.block_bytes() * protocols::blocks_per_chunk;
+  const auto chunk = block_bytes_of(options_) * protocols::blocks_per_chunk;
   transport::sim::disk_settings out;
   out.slots = static_cast<std::uint32_t>(
       std::min(static_cast<double>(options_.disk_bytes) / chunk, static_cast<double>(kv_store_settings::chunks_max)));
-  out.slot_bytes = gpu::sim::sim_block_bytes * protocols::blocks_per_chunk;
-  out.bytes_per_second = options_.disk_bytes_per_second * shown_share(options_.device);
+  out.slot_bytes = shown_bytes_of(options_) * protocols::blocks_per_chunk;
+  out.bytes_per_second = options_.disk_bytes_per_second * shown_share(options_);
   return out.slots == 0 ? nullptr : transport::sim::make_disk(std::move(out), timers);
 }
 
 executor_factory simulated_cluster::factory_on(runtime::timer_source& steps, runtime::timer_source& loads,
                                                std::shared_ptr<bool> weights,
                                                const std::shared_ptr<transport::fabric>& fabric) {
-  const auto rate = options_.device.link.device_bytes_per_second * shown_share(options_.device);
+  const auto rate = options_.device.link.device_bytes_per_second * shown_share(options_);
   auto copies = rate > 0 ? std::make_shared<fabric_load>(fabric, rate, slowed_) : nullptr;
   return [this, &steps, &loads, weights = std::move(weights), copies = std::move(copies),
           start = microseconds(options_.device.start_ms * 1000)](protocols::instance_id which,
@@ -203,8 +220,17 @@ executor_factory simulated_cluster::factory_on(runtime::timer_source& steps, run
     // So often is the draft of the text that comes again, and so often what is drawn.
     model.refrain = std::sqrt(std::clamp(options_.draft_acceptance, 0.0, 1.0));
     executor_outcome out;
-    out.made =
-        gpu::sim::make_sim_replica(gpu::sim::executor_info_of(options_.device), latency_, steps, std::move(model));
+    auto info = gpu::sim::executor_info_of(options_.device);
+    auto beside = model; // of the draft model, which has all else as the model has it
+    out.made = gpu::sim::make_sim_replica(info, latency_, steps, std::move(model));
+    if (options_.draft) {
+      beside.right = std::clamp(options_.draft_acceptance, 0.0, 1.0);
+      info.layers = options_.draft->layers;
+      info.block_bytes = static_cast<std::uint64_t>(options_.draft->block_bytes());
+      info.weight_bytes = options_.draft->weight_bytes;
+      out.made = gpu::make_drafted_executor(std::move(out.made),
+                                            gpu::sim::make_sim_replica(info, draft_latency_, steps, std::move(beside)));
+    }
     // Those of the start have long been there, and their reports do not all come in step.
     const auto phase = report_interval_ / phases * static_cast<nanoseconds::rep>(random_.below(phases));
     const auto delay = !started_ ? phase : weights && *weights ? nanoseconds{0} : start;

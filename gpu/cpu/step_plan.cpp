@@ -29,6 +29,7 @@ void check_slice(const protocols::step_slice& slice, const model::config& config
   for (const auto token : slice.tokens)
     if (token < 0 || static_cast<std::uint32_t>(token) >= config.vocabulary)
       refuse(name + "token " + std::to_string(token) + " is outside the vocabulary");
+  if (slice.drafts_wanted > 0) refuse(name + "wants drafts, which no device has");
   if (slice.drafted >= slice.tokens.size() || (slice.drafted > 0 && !slice.samples))
     refuse(name + std::to_string(slice.drafted) + " drafts follow no token that one is drawn after");
   if (slice.scored.size() > slice.tokens.size()) refuse(name + "more tokens are scored than there are");

@@ -41,6 +41,7 @@ void check_length(const step_slice& slice, const shape& info) {
   const auto end = slice.first_position + slice.tokens.size();
   require(!slice.tokens.empty(), "a slice has no tokens");
   require(slice.drafted < slice.tokens.size() && (slice.drafted == 0 || slice.samples), "drafts follow no token");
+  require(slice.drafts_wanted == 0, "drafts are wanted of a device");
   require(end <= info.positions_max, "a position is beyond the model's context");
   require(slice.blocks.size() * tokens_per_block >= end, "a block table is too short");
 }
@@ -54,8 +55,13 @@ protocols::sampled_token draw(std::uint64_t state, const step_slice& slice, std:
   };
   const auto share_of = [state](std::uint64_t what) { return static_cast<double>(mix(state, what) >> 11) * 0x1.0p-53; };
   const double share = share_of(1);
-  if (!model.eos.empty() && share < model.eos_share && allowed(model.eos.front()))
-    return protocols::sampled_token{model.eos.front()};
+  // Of a draft model that guesses wrong.
+  const bool wrong = model.right < 1 && share_of(4) >= model.right;
+  const auto said = [&](protocols::token_id token) {
+    return protocols::sampled_token{
+        wrong ? static_cast<protocols::token_id>((static_cast<std::uint32_t>(token) + 1) % vocabulary) : token};
+  };
+  if (!model.eos.empty() && share < model.eos_share && allowed(model.eos.front())) return said(model.eos.front());
   const bool refrain = model.refrain > 0 && share_of(2) < model.refrain;
   auto id = static_cast<protocols::token_id>((refrain ? mix(3, index % sim_refrain_tokens) : state) % vocabulary);
   const auto plain = [&](protocols::token_id t) {
@@ -65,7 +71,7 @@ protocols::sampled_token draw(std::uint64_t state, const step_slice& slice, std:
     if (tries == vocabulary) return protocols::sampled_token{protocols::no_token};
     id = static_cast<protocols::token_id>((static_cast<std::uint32_t>(id) + 1) % vocabulary);
   }
-  return protocols::sampled_token{id};
+  return said(id);
 }
 
 /// Of a source that remembers nothing: it knows nothing of probabilities, as of those of drawn tokens.

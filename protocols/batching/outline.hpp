@@ -18,9 +18,8 @@ public:
     shares.push_back(part);
   }
   /// Drafts of one that is in the step.
-  void add_drafts(share& part, std::uint32_t count, bool predicted) {
+  void add_drafts(share& part, std::uint32_t count) {
     budget_ -= count;
-    part.predicted = predicted;
     part.drafted = static_cast<std::uint8_t>(count);
   }
   /// A request that lost its blocks again.

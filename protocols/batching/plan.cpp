@@ -34,8 +34,9 @@ std::optional<step_input> planner::plan() {
     part.prefill = !part.who->decodes();
     part.samples = part.who->computed + part.tokens == part.who->total();
     part.scores = part.who->scores_missing();
-    input.slices.push_back(slice_of(*part.who, part, drafts.first(part.drafted)));
-    drafts = drafts.subspan(part.drafted);
+    const auto own = drafts.first(part.asks ? 0 : part.drafted);
+    input.slices.push_back(slice_of(*part.who, part, own));
+    drafts = drafts.subspan(own.size());
   }
   in_flight_ = std::move(d.shares);
   return input;
@@ -286,39 +287,60 @@ void planner::schedule(planned_request& r, outline& d) {
 void planner::speculate(outline& d) {
   const auto& settings = settings_.speculation;
   if (!settings.on() || d.shares.size() > settings.batch_max) return;
+  const auto depth = depth_of_drafts(d);
   std::optional<std::uint64_t> spare; // blocks that nobody needs next
   for (auto& part : d.shares) {
     auto& r = *part.who;
     if (!may_draft(r)) continue;
-    if (r.drafts_wait > 0) {
-      --r.drafts_wait;
-      continue;
-    }
     if (!spare) spare = spare_blocks();
-    const auto room = drafts_for(r, d.budget(), *spare);
     const auto before = drafts_.size();
-    const std::span<const token_id> tokens = r.tokens;
-    if (r.predicts)
-      draft_by_prediction(tokens.subspan(r.prompt_tokens), r.prediction, settings,
-                          std::min(room, settings.prediction_max), drafts_);
-    const bool predicted = drafts_.size() > before;
-    if (!predicted) draft_by_lookup(tokens, settings, std::min(room, settings.tokens_max), drafts_);
-    const auto drafted = static_cast<std::uint32_t>(drafts_.size() - before);
+    if (r.drafts_wait > 0)
+      --r.drafts_wait;
+    else
+      guess(r, part, drafts_for(r, std::min<std::uint32_t>(r.drafts_next, d.budget()), *spare));
+    auto drafted = static_cast<std::uint32_t>(drafts_.size() - before);
+    if (drafted == 0 && depth > 0) {
+      drafted = drafts_for(r, std::min(depth, d.budget()), *spare);
+      part.asks = drafted > 0;
+    }
+    if (depth == 0) r.draft_model.rested();
     if (drafted == 0) continue;
     const auto held = r.blocks.size();
     ensure(r.blocks.grow(ledger_, r.computed + std::uint64_t{1} + drafted), "planner: drafts that fit have blocks");
     *spare -= r.blocks.size() - held;
-    d.add_drafts(part, drafted, predicted);
+    d.add_drafts(part, drafted);
     ++totals_.drafts_total;
     totals_.draft_tokens_total += drafted;
   }
 }
 
+/// Up to `room` tokens out of what the request has with it.
+void planner::guess(const planned_request& r, share& part, std::uint32_t room) {
+  const auto& settings = settings_.speculation;
+  const auto before = drafts_.size();
+  const std::span<const token_id> tokens = r.tokens;
+  if (r.predicts)
+    draft_by_prediction(tokens.subspan(r.prompt_tokens), r.prediction, settings,
+                        std::min(room, settings.prediction_max), drafts_);
+  part.predicted = drafts_.size() > before;
+  if (!part.predicted) draft_by_lookup(tokens, settings, std::min(room, settings.tokens_max), drafts_);
+}
+
+/// How many tokens the draft model is to guess for each.
+std::uint32_t planner::depth_of_drafts(const outline& d) const {
+  if (settings_.speculation.model_max == 0) return 0;
+  std::vector<double> chances;
+  for (const auto& part : d.shares)
+    if (may_draft(*part.who)) chances.push_back(part.who->draft_model.chance());
+  return draft_meter_.depth(chances, settings_.speculation.model_max);
+}
+
 // What a schema leaves is found out token by token, and that again wherever an answer took another way than its drafts.
 bool planner::may_draft(const planned_request& r) const noexcept {
   const auto& settings = settings_.speculation;
-  return (settings.tokens_max > 0 || (r.predicts && settings.prediction_max > 0)) && r.decodes() &&
-         !r.sampling.constrained();
+  const bool has_source =
+      settings.tokens_max > 0 || settings.model_max > 0 || (r.predicts && settings.prediction_max > 0);
+  return has_source && r.decodes() && !r.sampling.constrained();
 }
 
 std::uint64_t planner::spare_blocks() const {
@@ -329,9 +351,9 @@ std::uint64_t planner::spare_blocks() const {
 
 // Nobody is preempted for them, and none lies behind where the answer ends. Those of one step are drawn under the same
 // prohibitions. Of blocks that are cached each takes one at most, which it would take soon anyway.
-std::uint32_t planner::drafts_for(const planned_request& r, std::uint32_t budget, std::uint64_t blocks) const {
+std::uint32_t planner::drafts_for(const planned_request& r, std::uint32_t limit, std::uint64_t blocks) const {
   const auto answer = r.answer_tokens();
-  std::uint64_t most = std::min<std::uint64_t>(r.drafts_next, budget);
+  std::uint64_t most = limit;
   const auto bound = [&most](std::uint64_t end, std::uint64_t at) { most = std::min(most, end > at ? end - at : 0); };
   bound(r.stop.max_tokens, answer + std::uint64_t{1});
   bound(settings_.context_length, r.total() + std::uint64_t{1});
@@ -397,7 +419,7 @@ step_slice planner::slice_of(const planned_request& r, const share& part, std::s
   slice.blocks.assign(table.begin(),
                       table.begin() + blocks_for(r.computed + std::uint64_t{part.tokens} + part.drafted));
   slice.samples = part.samples;
-  slice.drafted = part.drafted;
+  (part.asks ? slice.drafts_wanted : slice.drafted) = part.drafted;
   if (part.scores) {
     const auto end = std::min(r.computed + part.tokens + 1, r.prompt_tokens);
     slice.scored.assign(first + 1, r.tokens.begin() + end);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <godwit/protocols/batching/draft_depth.hpp>
 #include <godwit/protocols/batching/queue_order.hpp>
 #include <godwit/protocols/kv/sequence_blocks.hpp>
 #include <godwit/protocols/messages/request.hpp>
@@ -37,6 +38,7 @@ struct planned_request {
   bool scores_prompt = false;     ///< log-probabilities of the prompt are wanted, and its home does not have them yet
   stop_params stop;
   sampling_params sampling;
+  draft_record draft_model; ///< of what that has drafted for it here
 
   // What few steps do:
   std::uint64_t serial = 0;

@@ -107,8 +107,9 @@ refusal planner::judge(const generate_request& request, bool queues, std::uint64
 step_effects planner::complete(const step_output& output, std::int64_t took_ns) {
   ensure(step_in_flight() && output.step == next_step_ - 1, "planner: the step that completes is the one in flight");
   const auto samples = static_cast<std::size_t>(std::ranges::count_if(in_flight_, &share::samples));
-  ensure(output.tokens.size() == samples + drafts_.size(),
+  ensure(output.tokens.size() == samples + drafts_.size() + output.drafts.size(),
          "planner: a token for each slice that samples and each draft");
+  note_drafting(output);
   const auto scored = std::ranges::count_if(in_flight_, &share::scores);
   ensure(output.scores.size() == static_cast<std::size_t>(scored), "planner: scores for each slice that wants them");
   auto effects = take_effects();
@@ -117,7 +118,7 @@ step_effects planner::complete(const step_output& output, std::int64_t took_ns) 
   for (const auto& part : in_flight_) fetch(*part.who);
   for (const auto& part : in_flight_) fetch_parts(*part.who);
   std::span<const sampled_token> tokens = output.tokens;
-  std::span<const token_id> drafts = drafts_;
+  std::span<const token_id> own_drafts = drafts_, asked_drafts = output.drafts;
   auto scores = output.scores.begin();
   auto why = output.undrawn.begin();
   step_sample sample;
@@ -137,6 +138,7 @@ step_effects planner::complete(const step_output& output, std::int64_t took_ns) 
     r.blocks.seal(ledger_, r.computed_tokens());
     const auto drawn = tokens.first(part.samples ? std::size_t{1} + part.drafted : 0);
     tokens = tokens.subspan(drawn.size());
+    auto& drafts = part.asks ? asked_drafts : own_drafts;
     const auto drafted = drafts.first(part.drafted);
     drafts = drafts.subspan(part.drafted);
     const auto undrawn =
@@ -188,6 +190,18 @@ step_effects planner::complete(const step_output& output, std::int64_t took_ns) 
   return effects;
 }
 
+void planner::note_drafting(const step_output& output) {
+  std::uint32_t asked = 0, deepest = 0;
+  for (const auto& part : in_flight_) {
+    const auto drafted = part.asks ? part.drafted : 0U;
+    asked += drafted;
+    deepest = std::max(deepest, drafted);
+  }
+  ensure(output.drafts.size() == asked, "planner: as many drafts as the draft model was asked for");
+  if (settings_.speculation.model_max > 0 && std::ranges::none_of(in_flight_, &share::prefill))
+    draft_meter_.took(deepest + 1, output.drafting_ns, output.duration_ns - output.drafting_ns);
+}
+
 // The first token drawn, and those behind it for as long as the drafts that they were drawn behind are what was drawn.
 // One that could not be drawn is drawn again when it is the first.
 std::vector<sampled_token> planner::accept(planned_request& r, const share& part, std::span<const sampled_token> drawn,
@@ -210,6 +224,10 @@ std::vector<sampled_token> planner::accept(planned_request& r, const share& part
   if (part.predicted) {
     r.prediction_accepted += static_cast<std::uint32_t>(right);
     r.prediction_rejected += static_cast<std::uint32_t>(drafts.size() - right);
+  }
+  if (part.asks) {
+    r.draft_model.took(static_cast<std::uint32_t>(right), static_cast<std::uint32_t>(drafts.size()));
+    return taken;
   }
   const auto next = right == drafts.size() ? 2 * right : right + 1;
   r.drafts_next = static_cast<std::uint8_t>(std::min<std::size_t>(next, speculation_settings::tokens_limit));

@@ -45,6 +45,9 @@ std::string speculation_settings::validate() const {
   if (prediction_max > tokens_limit)
     return "a request drafts at most " + std::to_string(tokens_limit) + " tokens of its prediction in a step, not " +
            std::to_string(prediction_max);
+  if (model_max > tokens_limit)
+    return "a draft model drafts at most " + std::to_string(tokens_limit) + " tokens for a request in a step, not " +
+           std::to_string(model_max);
   if (lookup_min == 0) return "a draft needs at least one token that was there before";
   if (lookup_max < lookup_min)
     return "the longest end that is looked up (" + std::to_string(lookup_max) + ") is shorter than the shortest (" +

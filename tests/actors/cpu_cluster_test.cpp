@@ -6,6 +6,7 @@
 
 #include <godwit/actors/cluster.hpp>
 #include <godwit/gpu/cpu/cpu_executor.hpp>
+#include <godwit/gpu/drafted_executor.hpp>
 #include <godwit/gpu/model/constraints.hpp>
 #include <godwit/gpu/model/model_directory.hpp>
 #include <godwit/gpu/model/sampler.hpp>
@@ -20,6 +21,7 @@
 #include <atomic>
 #include <condition_variable>
 #include <limits>
+#include <map>
 #include <mutex>
 #include <thread>
 
@@ -41,7 +43,8 @@ struct scene {
   std::uint32_t killed = 0;
   std::size_t kill_after = 40; ///< tokens of all
   std::uint32_t layers_per_advance = 0;
-  bool drain = false; ///< that one
+  std::uint32_t draft_layers = 0; ///< of the model, which are its draft model; 0: it has none
+  bool drain = false;             ///< that one
   std::function<void(actors::node_options&)> adjust = {};
   std::uint32_t movers = 0; ///< threads that migrate requests all the time, around the instances, either way around
 };
@@ -117,6 +120,17 @@ protected:
     return bytes->info().block_bytes;
   }
 
+  /// The model without its last layers: as if it had to say what it thinks half-way.
+  static std::shared_ptr<const gpu::cpu::packed_model> leading_layers(std::uint32_t count) {
+    static std::map<std::uint32_t, std::shared_ptr<const gpu::cpu::packed_model>> made;
+    const auto& model = embedded_cpu_model().directory;
+    auto config = model.configuration;
+    config.layers = count;
+    auto& packed = made[count];
+    if (!packed) packed = gpu::cpu::pack_model(config, *model.tensors);
+    return packed;
+  }
+
   static outcome play(const scene& s, bool one_by_one = false) {
     runtime::actor_system system;
     actors::node_options o;
@@ -134,8 +148,13 @@ protected:
       const auto schemas = std::make_shared<gpu::model::constraints>(*model.tokens, model.configuration.eos,
                                                                      model.configuration.vocabulary);
       settings.make_sampler = [schemas] { return made_to_think(schemas); };
+      auto beside = settings;
       settings.adapters = made_adapters().store;
-      done({gpu::cpu::make_cpu_executor(embedded_cpu_model().packed, settings), {}});
+      std::shared_ptr<gpu::executor> made = gpu::cpu::make_cpu_executor(embedded_cpu_model().packed, settings);
+      if (s.draft_layers > 0)
+        made = gpu::make_drafted_executor(std::move(made),
+                                          gpu::cpu::make_cpu_executor(leading_layers(s.draft_layers), beside));
+      done({std::move(made), {}});
     };
     auto& p = o.llumlet.planner;
     p.context_length = 512;
@@ -445,6 +464,72 @@ TEST_F(CpuCluster, RequestsThatSpeculateWhileTheyMigrateGiveTheSameTokens) {
 
 TEST_F(CpuCluster, RequestsThatSpeculateOnAKilledInstanceGiveTheSameTokensElsewhere) {
   const auto disturbed = play({.instances = 2, .kill = true, .adjust = speculate});
+  EXPECT_EQ(disturbed.tokens, alone());
+  EXPECT_GT(disturbed.status.redispatches_total, 0U);
+}
+
+namespace {
+
+void ask_draft_model(actors::node_options& o) { o.llumlet.planner.speculation.model_max = 5; }
+
+/// How often a draft was right.
+double right_share(const protocols::load_report& sum) {
+  return static_cast<double>(sum.accepted_tokens_total) / static_cast<double>(sum.draft_tokens_total);
+}
+
+} // namespace
+
+TEST_F(CpuCluster, RequestsWithADraftModelGiveTheSameTokens) {
+  const auto guessed = play({.step_tokens_max = 64, .draft_layers = 3, .adjust = ask_draft_model}, true);
+  expect_nothing_happened(guessed);
+  const auto sum = sum_of(guessed);
+  EXPECT_GT(sum.accepted_tokens_total, 50U);
+  EXPECT_LT(right_share(sum), 0.9);
+  EXPECT_LT(sum.steps_total, sum.generated_tokens_total) << "one by one each step would draw one";
+}
+
+// Drawn by the same random numbers: it is wrong where a request has an adapter, and behind an answer's end.
+TEST_F(CpuCluster, ADraftModelThatThinksAlikeIsRight) {
+  const auto guessed = play({.draft_layers = 6, .adjust = ask_draft_model}, true);
+  expect_nothing_happened(guessed);
+  EXPECT_GT(right_share(sum_of(guessed)), 0.85);
+}
+
+TEST_F(CpuCluster, RequestsWithADraftModelInACrowdGiveTheSameTokens) {
+  for (const std::uint32_t blocks : {512U, 24U}) {
+    const auto guessed =
+        play({.threads = 2, .blocks = blocks, .layers_per_advance = 1, .draft_layers = 6, .adjust = ask_draft_model});
+    expect_nothing_happened(guessed);
+    EXPECT_GT(right_share(sum_of(guessed)), 0.8) << "the draft model's KV is shared and recomputed with the model's";
+  }
+}
+
+TEST_F(CpuCluster, TheDraftModelsKvMovesWithTheModels) {
+  std::uint64_t accepted = 0, drafted = 0;
+  play_until(20, {.instances = 3, .draft_layers = 6, .adjust = ask_draft_model, .movers = 3},
+             [&](const outcome& moved) {
+               expect_nothing_happened(moved);
+               accepted += sum_of(moved).accepted_tokens_total;
+               drafted += sum_of(moved).draft_tokens_total;
+             });
+  EXPECT_GT(static_cast<double>(accepted), 0.8 * static_cast<double>(drafted));
+}
+
+TEST_F(CpuCluster, TheDraftModelsKvWaitsInTheHostsMemoryWithTheModels) {
+  const auto prefers_to_swap = [](actors::node_options& o) {
+    ask_draft_model(o);
+    o.llumlet.planner.preemption = protocols::preemption_mode::swap;
+  };
+  const auto swapped =
+      play({.blocks = 24, .swap_blocks = 64, .prefix_caching = false, .draft_layers = 6, .adjust = prefers_to_swap});
+  EXPECT_EQ(swapped.tokens, alone());
+  const auto sum = sum_of(swapped);
+  EXPECT_GT(swapped.status.instances.at(0).load.swapped_in_tokens_total, 0U);
+  EXPECT_GT(right_share(sum), 0.8);
+}
+
+TEST_F(CpuCluster, RequestsWithADraftModelOnAKilledInstanceGiveTheSameTokensElsewhere) {
+  const auto disturbed = play({.instances = 2, .kill = true, .draft_layers = 3, .adjust = ask_draft_model});
   EXPECT_EQ(disturbed.tokens, alone());
   EXPECT_GT(disturbed.status.redispatches_total, 0U);
 }

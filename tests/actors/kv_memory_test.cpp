@@ -1,6 +1,7 @@
 #include "migration/kv_memory.hpp"
 
 #include <godwit/actors/migration_environment.hpp>
+#include <godwit/gpu/drafted_executor.hpp>
 #include <godwit/gpu/tensor_parallel.hpp>
 
 #include <gtest/gtest.h>
@@ -190,6 +191,69 @@ TEST(MigrationSettings, CopiesArePacedAsTheirMemoryAsksForUnlessTold) {
     EXPECT_LT(settings.pace_of_copies(in_host_memory).stretch_max, settings.stage_timeout);
     EXPECT_LT(settings.pace_of_copies(in_host_memory).rest_max, settings.lease);
   }
+}
+
+/// A pool beside that of a draft model with two heads.
+std::shared_ptr<gpu::executor> with_draft(const std::shared_ptr<gpu::executor>& whole,
+                                          const std::shared_ptr<gpu::executor>& draft) {
+  return gpu::make_drafted_executor(whole, draft);
+}
+
+std::vector<std::byte> expected_of_both(const std::vector<block_id>& list, std::uint32_t draft_heads) {
+  std::vector<std::byte> out;
+  for (const auto block : list)
+    for (const auto count : {heads, draft_heads}) {
+      const auto some = expected({block}, count);
+      out.insert(out.end(), some.begin(), some.end());
+    }
+  return out;
+}
+
+TEST(KvMemory, BehindAModelsLayersAreThoseOfItsDraftModel) {
+  for (const std::uint32_t devices : {1U, 2U, 4U}) {
+    const auto whole = pool(devices), draft = pool(1, true, 2);
+    fill(*whole);
+    fill(*draft, 2);
+    const kv_memory memory(with_draft(whole, draft));
+    EXPECT_EQ(memory.devices(), devices) << "of the model";
+    EXPECT_EQ(memory.block_bytes(), std::uint64_t{layers} * 2 * (heads + 2) * head_bytes);
+    EXPECT_EQ(bytes_of(memory.regions(some_blocks)), expected_of_both(some_blocks, 2));
+    for (const std::uint32_t peer : {1U, 2U, 4U}) {
+      const auto common = memory.common_with(peer);
+      ASSERT_TRUE(common);
+      EXPECT_EQ(bytes_of(common->regions(some_blocks)), expected_of_both(some_blocks, 2))
+          << devices << " with " << peer;
+      const auto theirs = kv_memory(with_draft(pool(peer), draft)).common_with(devices);
+      const auto sent = common->regions(some_blocks), landed = theirs->regions(some_blocks);
+      ASSERT_EQ(sent.size(), landed.size());
+      for (std::size_t i = 0; i < sent.size(); ++i) ASSERT_EQ(sent[i].bytes, landed[i].bytes);
+      EXPECT_EQ(sent.size(), some_blocks.size() * common->regions_per_block());
+    }
+  }
+}
+
+TEST(KvMemory, WhoKeepsBlocksGetsThemInRegionsOfOneSize) {
+  for (const std::uint32_t devices : {1U, 2U})
+    for (const std::uint32_t draft_heads : {0U, 2U, 3U}) {
+      const auto whole = pool(devices);
+      fill(*whole);
+      auto both = whole;
+      if (draft_heads > 0) {
+        const auto draft = pool(1, true, draft_heads);
+        fill(*draft, draft_heads);
+        both = with_draft(whole, draft);
+      }
+      const kv_memory memory(both);
+      const auto even = memory.even();
+      ASSERT_TRUE(even);
+      const auto regions = even->regions(some_blocks);
+      EXPECT_EQ(regions.size(), some_blocks.size() * even->regions_per_block());
+      for (const auto& region : regions) ASSERT_EQ(region.bytes, regions.front().bytes);
+      EXPECT_EQ(bytes_of(regions),
+                draft_heads == 0 ? expected(some_blocks) : expected_of_both(some_blocks, draft_heads));
+      if (draft_heads == 0) EXPECT_EQ(even->regions_per_block(), memory.regions_per_block()) << "they are already";
+      EXPECT_EQ(even->block_bytes(), memory.block_bytes());
+    }
 }
 
 // 96 bytes on each of two devices: they cannot be cut into ten pieces of 19.2.

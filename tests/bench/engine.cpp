@@ -119,14 +119,14 @@ public:
   explicit request(executor& runner) : runner_(runner) {}
 
   /// Feeds tokens at `position`, the last ones as drafts; returns the device's seconds.
-  double feed(std::uint32_t position, std::uint32_t tokens, std::uint32_t drafted = 0) {
+  double feed(std::uint32_t position, std::uint32_t tokens, std::uint32_t drafted = 0, bool draws = true) {
     protocols::step_slice slice;
     slice.first_position = position;
     for (std::uint32_t i = 0; i < tokens; ++i)
       slice.tokens.push_back(static_cast<protocols::token_id>((position + i) * 7919U % runner_.info().vocabulary));
     for (std::uint32_t i = 0; i <= (position + tokens - 1) / protocols::tokens_per_block; ++i)
       slice.blocks.emplace_back(i);
-    slice.samples = true;
+    slice.samples = draws;
     slice.drafted = drafted;
     slice.sampling.temperature = 0;
     protocols::step_input input;
@@ -192,6 +192,36 @@ void drafts(bench::session& session, const std::shared_ptr<const cpu::packed_mod
       session.repetitions(), [&] { return milliseconds_of(drafted); }, [&] { return milliseconds_of(0); });
   auto figure = bench::compare(name, result, "ms", bench::figure::direction::at_most, 1.0);
   figure.goal.reset(); // it depends on the machine's memory and its cores
+  session.add(figure);
+}
+
+/// The same with a draft model: its passes, one for each draft and one for the KV of the last, and then the step.
+void drafts_of_a_model(bench::session& session, const std::shared_ptr<const cpu::packed_model>& model,
+                       const std::shared_ptr<const cpu::packed_model>& small, unsigned threads, std::uint32_t drafted,
+                       const std::string& name) {
+  if (!session.wants(name)) return;
+  constexpr std::uint32_t prompt = 512, steps = 4;
+  const cpu::cpu_executor_settings settings{.threads = threads, .blocks = (prompt + 64) / 16 + 1};
+  const auto runner = cpu::make_cpu_executor(model, settings), beside = cpu::make_cpu_executor(small, settings);
+  request one(*runner), draft(*beside);
+  const auto result = bench::interleave(
+      session.repetitions(),
+      [&] {
+        double spent = 0;
+        for (std::uint32_t i = 0; i < steps; ++i) {
+          for (std::uint32_t pass = 0; pass <= drafted; ++pass)
+            spent += draft.feed(prompt + pass, 1, 0, pass < drafted);
+          spent += one.feed(prompt, 1 + drafted, drafted);
+        }
+        return spent / steps * 1e3;
+      },
+      [&] {
+        double spent = 0;
+        for (std::uint32_t i = 0; i < steps; ++i) spent += one.feed(prompt, 1);
+        return spent / steps * 1e3;
+      });
+  auto figure = bench::compare(name, result, "ms", bench::figure::direction::at_most, 1.0);
+  figure.goal.reset(); // as above
   session.add(figure);
 }
 
@@ -354,12 +384,18 @@ int main(int argc, char** argv) {
     auto config = shape->configuration;
     config.positions_max = 16384; // for the long contexts; the weights do not depend on it
     const auto model = cpu::pack_model(config, *model::random_weights(config));
+    const auto* small_shape = model::find_random_model("160m"); // with the same vocabulary
+    if (small_shape == nullptr) throw std::runtime_error("no model of the 160m shape");
+    const auto small = cpu::pack_model(small_shape->configuration, *model::random_weights(small_shape->configuration));
     for (const unsigned threads : {1U, 2U}) {
       const std::string suffix = "_" + std::to_string(threads) + "t";
       decode(session, model, threads, 128, "engine/decode" + suffix);
       decode(session, model, threads, 8192, "engine/decode_behind_8192" + suffix);
       for (const std::uint32_t drafted : {1U, 4U, 8U, 16U})
         drafts(session, model, threads, drafted, "engine/drafts_" + std::to_string(drafted) + suffix);
+      for (const std::uint32_t drafted : {1U, 2U, 4U, 8U})
+        drafts_of_a_model(session, model, small, threads, drafted,
+                          "engine/draft_model_" + std::to_string(drafted) + suffix);
       adapters(session, model, threads, 1, 1, 1, "engine/adapters_decode_1" + suffix);
       adapters(session, model, threads, 8, 1, 1, "engine/adapters_decode_8_of_one" + suffix);
       adapters(session, model, threads, 8, 1, 8, "engine/adapters_decode_8_of_8" + suffix);

@@ -5,6 +5,7 @@
 #include "explore/requests.hpp"
 #include "explore/scenario.hpp"
 
+#include <godwit/gpu/drafted_executor.hpp>
 #include <godwit/gpu/sim/sim_executor.hpp>
 #include <godwit/gpu/tensor_parallel.hpp>
 
@@ -72,7 +73,7 @@ private:
 
 deployment::deployment(std::uint64_t seed, shape what, runtime::sim::event_log* log, runtime::log::logger logger,
                        const recorder_function& record)
-    : shape_(std::move(what)), identity_{"0123456789abcdef", "f32", gpu::sim::sim_block_bytes, context_length},
+    : shape_(std::move(what)), identity_{"0123456789abcdef", "f32", block_bytes_of(shape_), context_length},
       log_(std::move(logger)), world_(seed), blocks_(world_.timers(), shape_.fabric) {
   shape_.node.scheduler.metrics = std::make_shared<actors::scheduler_metrics>(registry_);
   shape_.node.frontend.metrics = std::make_shared<actors::frontend_metrics>(registry_);
@@ -158,12 +159,27 @@ actors::instance_options deployment::instance_of(machine& m) {
       devices->call_after(load, [done = std::move(done), made = std::move(made)] { done(made); });
       return;
     }
-    made.made = breakable(gpu::sim::make_sim_executor(info, latency, *devices, std::move(model)), *devices, [this, &m] {
-      if (!strikes(m.step_fails_in)) return false;
-      effects_.add(to_string(fault_kind::step_fails));
-      return true;
-    });
+    const auto device_of = [&](const gpu::sim::latency_model& times, gpu::sim::sim_model says,
+                               std::string_view effect) {
+      return breakable(gpu::sim::make_sim_executor(info, times, *devices, std::move(says)), *devices,
+                       [this, &m, effect] {
+                         if (!effect.empty()) effects_.add(effect);
+                         if (!strikes(m.step_fails_in)) return false;
+                         effects_.add(to_string(fault_kind::step_fails));
+                         return true;
+                       });
+    };
+    made.made = device_of(latency, model, {});
     if (is_divided(id)) made.made = divided(std::move(made.made), latency, *devices, m.adapters, shape_.devices);
+    if (shape_.draft_right >= 0) {
+      auto quicker = latency;
+      quicker.base_us /= 10;
+      model.right = shape_.draft_right;
+      model.adapters = nullptr;
+      model.swap.fails = {}; // the model's do
+      made.made = gpu::make_drafted_executor(std::move(made.made),
+                                             device_of(quicker, std::move(model), "a draft model computed"));
+    }
     devices->call_after(load, [done = std::move(done), made = std::move(made)] { done(made); });
   };
   out.log = log_;

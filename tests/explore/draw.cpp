@@ -224,7 +224,8 @@ enum stream : std::uint64_t {
   of_swap_rate,
   of_disk,
   of_disk_rate,
-  of_disk_failures
+  of_disk_failures,
+  of_draft_model
 };
 
 /// In ns; there and back it is below all timeouts of the usual shape.
@@ -408,6 +409,7 @@ scenario draw(const std::string& name, std::uint64_t seed) {
   also("scheduler.roles", of_role_policy, 12);
   also("kv_store.bytes", of_store, from.stores ? 1 : 5);
   also("speculation.tokens_max", of_drafts, 5);
+  also("speculation.draft_max", of_draft_model, 6);
   if (from.swaps || name == "chaos") { // elsewhere it would keep requests from stores and from moving
     also("llumlet.swap_bytes", of_swap, from.swaps ? 1 : 4);
     also("(swaps fail)", of_swap_failures, from.swaps ? 4 : 12);
@@ -452,6 +454,7 @@ shape scenario::cluster() const {
   out.node.scheduler.scaling.instances_max = instances_max;
   policies_of.scaling = scales ? protocols::scaling_mode::on : protocols::scaling_mode::off;
   for (const auto& [index, high] : settings) knobs()[index].set(out, high);
+  out.disk.slot_bytes = protocols::blocks_per_chunk * block_bytes_of(out); // as much as a draft model makes of it
   return out;
 }
 

@@ -45,6 +45,7 @@ public:
   outcome run() {
     if (come_up() && happen() && everybody_ends() && nothing_stays()) {
       check_work();
+      note_drafts();
       if (whole() && serve_again()) (void)nothing_stays();
     }
     check_clients();
@@ -535,6 +536,14 @@ private:
     return whole();
   }
 
+  void note_drafts() {
+    for (const auto& instance : status_.instances) {
+      const auto& load = instance.load;
+      out_.seen.add("a draft was right", load.accepted_tokens_total);
+      out_.seen.add("a draft was wrong", load.draft_tokens_total - load.accepted_tokens_total);
+    }
+  }
+
   // Where nobody loses an owner each token is computed for somebody, once; and little is computed for those who have
   // gone.
   void check_work() {
@@ -562,8 +571,8 @@ private:
     const auto way = shape_.links.latency_max + longest_delay(scenario_) + scenario_.work * handlers;
     const auto step = std::max<std::int64_t>(1, static_cast<std::int64_t>(shape_.latency.base_us * 1000));
     const auto& drafts = shape_.node.llumlet.planner.speculation;
-    const auto drafted =
-        prediction_of(kind).empty() ? drafts.tokens_max : std::max(drafts.tokens_max, drafts.prediction_max);
+    const auto foretold = prediction_of(kind).empty() ? 0 : drafts.prediction_max;
+    const auto drafted = std::max({drafts.tokens_max, drafts.model_max, foretold});
     return (3 + static_cast<std::uint64_t>(2 * way.count() / step)) * (1 + drafted);
   }
 

@@ -359,10 +359,17 @@ std::vector<knob> all_knobs() {
     if (queue.order == protocols::queue_order::fcfs) queue.order = protocols::queue_order::ljf;
     queue.aging_ns = std::chrono::nanoseconds(high ? 10s : 1ms).count();
   });
+  // A draft model that is hardly ever right, or nearly always.
+  add("speculation.draft_max", [](shape& s, bool high) {
+    s.draft_right = high ? 0.9 : 0.2;
+    s.node.llumlet.planner.speculation.model_max = high ? 24 : 3;
+  });
   return k;
 }
 
 } // namespace
+
+std::uint64_t block_bytes_of(const shape& s) { return gpu::sim::sim_block_bytes * (s.draft_right < 0 ? 1 : 2); }
 
 const std::vector<knob>& knobs() {
   static const auto all = all_knobs();

@@ -29,6 +29,7 @@ struct shape {
   gpu::sim::sim_swap swap;                  ///< of each instance
   transport::sim::disk_settings disk;       ///< of each process, where it has a shard of the KV store; 0 slots: none
   std::uint32_t disk_fails_every = 0;       ///< the so-many-th read or write of a process fails; 0: none does
+  double draft_right = -1;                  ///< how often the draft model's tokens are right; below 0: there is none
   std::uint32_t swap_fails_every = 0;       ///< the so-many-th copy of an instance comes to nothing; 0: none does
   std::chrono::nanoseconds rejoin_min{std::chrono::milliseconds(20)};
   std::chrono::nanoseconds rejoin_max{std::chrono::milliseconds(500)};
@@ -45,6 +46,9 @@ struct shape {
   bool may_run_twice = false;     ///< for a while: an instance that accepts too late is not believed
   bool may_give_up = false;       ///< few attempts, or instances that fail again and again
 };
+
+/// Bytes that a block shows the fabric.
+[[nodiscard]] std::uint64_t block_bytes_of(const shape& s);
 
 /// The shape of all scenarios before any of its settings is drawn: bounds that fit virtual times, so that a fault costs
 /// tens of steps and not minutes.

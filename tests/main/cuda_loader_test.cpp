@@ -52,6 +52,7 @@ public:
                                                                     const gpu::model::weights&,
                                                                     gpu::tensor_parallel::place part) override {
     ++uploads;
+    uploaded.push_back(device);
     return std::make_shared<fake_model>(device, part);
   }
   [[nodiscard]] std::unique_ptr<gpu::executor>
@@ -74,6 +75,7 @@ public:
   [[nodiscard]] double time_graphs(gpu::executor&, std::uint32_t) override { return 0; }
 
   std::uint32_t uploads = 0;
+  std::vector<std::uint32_t> uploaded;               ///< to which devices
   std::vector<std::vector<std::uint32_t>> executors; ///< the devices of each
   std::vector<gpu::cuda::cuda_executor_settings> used;
   std::vector<std::chrono::nanoseconds> waits;
@@ -126,6 +128,24 @@ TEST_F(CudaLoader, DividedInstancesGoRoundGroupsOfDevices) {
   EXPECT_EQ(gpus->used[3].blocks, 77U) << "as at the first start";
   EXPECT_EQ(gpus->waits[0], 5s) << "before anybody takes the instance for hung";
   EXPECT_TRUE(gpus->used[0].warn) << "what a device has to say has somewhere to go";
+}
+
+TEST_F(CudaLoader, ADraftModelIsOnTheFirstDeviceOfAGroupAndHasItsPartOfTheMemory) {
+  auto draft = *model_;
+  draft.configuration.layers = 2;
+  model_->draft = std::make_shared<const gpu::model::model_directory>(draft); // two of six layers
+  const auto gpus = std::make_shared<fake_backend>(4);
+  auto all = loader(gpus, 2, 2);
+  std::vector<std::shared_ptr<gpu::executor>> living;
+  for (const std::uint32_t id : {0U, 1U, 0U}) living.push_back(all.make(protocols::instance_id{id}));
+  EXPECT_THAT(gpus->uploaded, ElementsAre(0U, 0U, 1U, 2U, 2U, 3U)) << "before the model, which looks at what is left";
+  EXPECT_THAT(gpus->executors, ElementsAre(ElementsAre(0U, 1U), ElementsAre(0U), ElementsAre(2U, 3U), ElementsAre(2U),
+                                           ElementsAre(0U, 1U), ElementsAre(0U)));
+  EXPECT_DOUBLE_EQ(gpus->used[0].memory_share, 0.9 * 3 / 5) << "three layers' KV of the model, and the draft's two";
+  EXPECT_EQ(gpus->used[1].blocks, 77U) << "as many as the model has";
+  EXPECT_FALSE(gpus->used[1].allowed) << "it drafts under no schema";
+  EXPECT_TRUE(living[0]->draft());
+  EXPECT_EQ(living[0]->info().blocks, 77U);
 }
 
 // Scaled in and out again, with ids that nobody had before.

@@ -649,6 +649,30 @@ TEST(SimCommand, DraftsAreRightAsOftenAsItIsTold) {
     EXPECT_EQ(typed("--draft-acceptance " + std::string(wrong)).code, 2) << wrong;
 }
 
+TEST(SimCommand, ADraftModelTakesTimeAndMemoryAndIsRightAsOftenAsItIsTold) {
+  const std::string line =
+      "--json --profile llama-2-70b-h100 --instances 2 --lengths fixed:64:300 --rate 0.2 --requests 20";
+  const auto report = [&](const std::string& more) {
+    const auto result = typed(line + more);
+    EXPECT_EQ(result.code, 0) << result.err;
+    return boost::json::parse(result.out);
+  };
+  const auto decode_ms = [&](const std::string& more) { return report(more).at("decode_ms").at("mean").as_double(); };
+  const std::string draft = " --draft-profile llama-2-7b-h100";
+  const auto plain = decode_ms(""), never = decode_ms(draft), most = decode_ms(draft + " --draft-acceptance 0.9"),
+             always = decode_ms(draft + " --draft-acceptance 1");
+  EXPECT_GT(never, 1.1 * plain) << "its passes for nothing";
+  EXPECT_LT(most, 0.95 * plain);
+  EXPECT_LT(always, most);
+  EXPECT_GT(decode_ms(draft + " --draft-acceptance 1 --draft-tokens 1"), always) << "fewer at a time";
+  EXPECT_EQ(report(draft), report(draft)) << "the same run, byte for byte";
+  EXPECT_NE(typed(line + draft).out.find("draft_profile"), std::string::npos) << "the report names it";
+  EXPECT_NE(typed("--draft-profile nothing").err.find("--draft-profile: "), std::string::npos);
+  EXPECT_EQ(typed("--draft-profile llama-2-70b-a40").code, 2) << "no room beside a 7B's A10";
+  EXPECT_EQ(typed(line + " --draft-tokens 4").code, 2);
+  EXPECT_NE(typed(line + " --draft-tokens 4").err.find("needs --draft-profile"), std::string::npos);
+}
+
 // Two A10s that are given too much: what preempted requests had computed is there when they go on.
 TEST(SimCommand, PreemptedRequestsMayWaitInTheHostsMemory) {
   const std::string line = "--json --profile llama-7b-a10 --policy round_robin --instances 2 --lengths L-L --rate 1 "

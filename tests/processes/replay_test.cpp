@@ -104,6 +104,11 @@ TEST_F(Replaying, AHeadAndANodeBesideItComeAgainEachByItself) {
   expect_two_come_again();
 }
 
+TEST_F(Replaying, AHeadAndANodeWithADraftModelComeAgain) {
+  record_two({"--draft-model", "default"}, [](served&) {});
+  expect_two_come_again();
+}
+
 // That an adapter has come is said by a thread beside the actors.
 TEST_F(Replaying, AHeadAndANodeWithAdaptersComeAgain) {
   const auto adapters = file + ".adapters";

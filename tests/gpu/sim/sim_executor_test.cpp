@@ -474,5 +474,42 @@ TEST_F(SimExecutor, RefusesWhatARealOneRefuses) {
   }
 }
 
+// A draft model: as often right as it is told, where its KV is of the same tokens.
+TEST_F(SimExecutor, ADraftModelDrawsWhatTheModelDrawsSoOften) {
+  std::vector<token_id> tokens(300);
+  std::iota(tokens.begin(), tokens.end(), 1);
+  const std::vector<std::uint32_t> blocks{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18};
+  const auto model = make_sim_executor(info_of(), {}, timers_);
+  const auto right_of = [&](double right, sim_memory memory) {
+    sim_model says;
+    says.right = right;
+    says.memory = memory;
+    const auto draft = make_sim_executor(info_of(), {}, timers_, says);
+    sim_model plain;
+    plain.memory = memory;
+    const auto with = make_sim_executor(info_of(), {}, timers_, plain);
+    int count = 0;
+    for (std::size_t i = 0; i < tokens.size(); ++i)
+      count += feed(*draft, tokens, i, i + 1, blocks) == feed(*with, tokens, i, i + 1, blocks) ? 1 : 0;
+    return count / 300.0;
+  };
+  for (const auto memory : {sim_memory::hashes, sim_memory::none}) {
+    EXPECT_EQ(right_of(1, memory), 1.0);
+    EXPECT_NEAR(right_of(0.7, memory), 0.7, 0.1);
+    EXPECT_EQ(right_of(0, memory), 0.0);
+  }
+  auto other = tokens;
+  other[3] = 77;
+  EXPECT_NE(feed(*model, tokens, 0, 40, blocks), feed(*model, other, 0, 40, blocks)) << "with other KV it is wrong";
+}
+
+TEST_F(SimExecutor, KnowsNobodyToAskForDrafts) {
+  const auto one = make_sim_executor(info_of(), {}, timers_);
+  protocols::step_input input;
+  input.slices.push_back(slice({1, 2}, 0, 2, {0}));
+  input.slices[0].drafts_wanted = 1;
+  EXPECT_THROW((void)one->begin(std::move(input)), std::invalid_argument);
+}
+
 } // namespace
 } // namespace godwit::gpu::sim::testing

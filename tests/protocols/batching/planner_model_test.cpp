@@ -1,8 +1,10 @@
 #include "protocols/batching/paged_model.hpp"
 
+#include <godwit/protocols/batching/drafting.hpp>
 #include <godwit/protocols/kv/chunk_name.hpp>
 
 #include <algorithm>
+#include <array>
 #include <gtest/gtest.h>
 
 #include <map>
@@ -19,7 +21,8 @@ using testing_support::paged_model;
 class random_run {
 public:
   random_run(unsigned seed, planner_settings settings)
-      : random_(seed), settings_(std::move(settings)), planner_(settings_), model_(settings_.blocks) {}
+      : random_(seed), settings_(std::move(settings)), planner_(settings_), model_(settings_.blocks),
+        draft_(settings_.blocks) {}
 
   void run(int operations) {
     for (int i = 0; i < operations && !testing::Test::HasFatalFailure(); ++i) act();
@@ -47,6 +50,7 @@ public:
   }
   [[nodiscard]] load_report load() const { return planner_.load(); }
   [[nodiscard]] std::uint64_t loads_begun() const { return loads_begun_; }
+  [[nodiscard]] std::uint64_t asked() const { return asked_; }
 
 private:
   struct tracked {
@@ -102,7 +106,8 @@ private:
     }
     const bool wanted = planner_.swap_wanted(order.number);
     const auto until = wanted ? below(left) : 0;
-    for (; wanted && left > until; --left) model_.swap_out(order.blocks.at(left - 1), order.slots.at(left - 1));
+    for (; wanted && left > until; --left)
+      for (auto* one : models()) one->swap_out(order.blocks.at(left - 1), order.slots.at(left - 1));
     left = until;
     planner_.swapped_out(order.number, left, below(4) == 0 ? below(200'000) : below(500)); // slow now and then
     if (left == 0) swaps_.erase(which);
@@ -113,7 +118,8 @@ private:
     ASSERT_EQ(order.slots.size(), count);
     ASSERT_EQ(order.upto - order.first, count * tokens_per_block);
     const auto came = below(4) == 0 ? below(count + 1) : count;
-    for (std::uint32_t i = 0; i < came; ++i) model_.swap_in(order.slots[i], order.blocks[i]);
+    for (std::uint32_t i = 0; i < came; ++i)
+      for (auto* one : models()) one->swap_in(order.slots[i], order.blocks[i]);
     for (const auto block : order.blocks) planner_.ledger().release(block);
     planner_.loaded(order, order.first + came * tokens_per_block, below(4) == 0 ? below(200'000) : below(500));
     take(planner_.take_effects());
@@ -126,7 +132,7 @@ private:
     if (order.swap != 0) return end_swap_in(order);
     const auto chunks = (order.upto - order.first) / tokens_per_chunk;
     const auto upto = order.first + (below(3) == 0 ? below(chunks + 1) : chunks) * tokens_per_chunk;
-    model_.fill(order.tokens, upto, order.first, order.blocks);
+    for (auto* one : models()) one->fill(order.tokens, upto, order.first, order.blocks);
     for (const auto block : order.blocks) planner_.ledger().release(block);
     planner_.loaded(order, upto);
     take(planner_.take_effects());
@@ -226,7 +232,7 @@ private:
   void plan() {
     for (std::uint32_t i = 0; i < settings_.blocks; ++i)
       if (const block_id block{i}; planner_.ledger().references(block) == 0 && !planner_.ledger().sealed(block))
-        model_.spoil(block);
+        for (auto* one : models()) one->spoil(block);
     const auto before = running();
     const auto preempted_before = planner_.load().preemptions_total;
     step_ = planner_.plan();
@@ -250,12 +256,14 @@ private:
       for (const auto id : after) ASSERT_TRUE(before.contains(id)) << "a batch was joined";
     }
     if (!step_) return;
-    ASSERT_LE(step_->tokens(), settings_.step_tokens_max);
+    std::uint32_t tokens = step_->tokens();
+    for (const auto& slice : step_->slices) tokens += slice.drafts_wanted;
+    ASSERT_LE(tokens, settings_.step_tokens_max);
     ASSERT_FALSE(step_->slices.empty());
     std::set<std::uint64_t> once;
     for (const auto& slice : step_->slices) {
       ASSERT_TRUE(once.insert(slice.request.value()).second);
-      ASSERT_EQ(slice.blocks.size(), blocks_for(slice.first_position + slice.tokens.size()));
+      ASSERT_EQ(slice.blocks.size(), blocks_for(slice.first_position + slice.tokens.size() + slice.drafts_wanted));
       if (slice.samples) {
         ASSERT_EQ(slice.sample_index, known_.at(slice.request.value()).answer.size());
       }
@@ -264,14 +272,49 @@ private:
   }
 
   void complete() {
-    auto output = model_.run(*step_);
-    output.duration_ns = 1'000 + 10 * step_->tokens();
-    step_.reset();
+    auto output = run_step();
     const auto effects = planner_.complete(output);
     for (const auto id : effects.gone) leaving_.erase(id.value());
     ASSERT_TRUE(leaving_.empty()) << "cancelled requests leave with the step";
     take(effects);
   }
+
+  /// The draft model is the model itself, and guesses wrong only where it is made to: its KV is there wherever the
+  /// model's is.
+  step_output run_step() {
+    std::set<request_id> wanting;
+    for (const auto& slice : step_->slices)
+      if (slice.drafts_wanted > 0) wanting.insert(slice.request);
+    asked_ += wanting.size();
+    drafting passes(std::move(*step_), paged_model::vocabulary, paged_model::vocabulary);
+    step_.reset();
+    std::vector<token_id> first;
+    for (bool begun = false; auto pass = passes.next(); begun = true) {
+      auto drawn = draft_.run(*pass);
+      for (auto& token : drawn.tokens) {
+        if (!begun) first.push_back(token.id);
+        if (below(3) == 0) token.id = static_cast<token_id>(below(paged_model::vocabulary + 2)) - 1;
+      }
+      passes.drew(drawn);
+    }
+    const auto drafts = passes.drafts();
+    const auto step = std::move(passes).step();
+    auto output = model_.run(step);
+    output.drafts = drafts;
+    output.drafting_ns = below(4) == 0 ? below(2'000) : 10 * static_cast<std::int64_t>(drafts.size() + 1);
+    output.duration_ns = 1'000 + 10 * step.tokens() + output.drafting_ns;
+    std::size_t place = 0, guess = 0;
+    for (const auto& slice : step.slices) {
+      if (wanting.contains(slice.request)) {
+        EXPECT_EQ(output.tokens.at(place).id, first.at(guess++)) << "the draft model has other KV";
+      }
+      place += slice.draws();
+    }
+    EXPECT_EQ(guess, first.size());
+    return output;
+  }
+
+  std::array<paged_model*, 2> models() { return {&model_, &draft_}; }
 
   void take(const step_effects& effects) {
     for (const auto& order : effects.loads) {
@@ -331,7 +374,8 @@ private:
   std::mt19937 random_;
   planner_settings settings_;
   planner planner_;
-  paged_model model_;
+  paged_model model_, draft_;
+  std::uint64_t asked_ = 0;
   std::optional<step_input> step_;
   std::map<std::uint64_t, tracked> known_;
   std::set<std::uint64_t> leaving_;
@@ -351,6 +395,7 @@ struct mode {
   bool speculates = false;
   bool swaps = false;
   queue_order order = queue_order::fcfs;
+  bool drafts = false; ///< with a draft model
 };
 
 class PlannerModel : public testing::TestWithParam<mode> {};
@@ -359,7 +404,7 @@ class PlannerModel : public testing::TestWithParam<mode> {};
 // of owner.
 TEST_P(PlannerModel, KeepsItsPromisesOverManyRandomRuns) {
   std::uint64_t preemptions = 0, hits = 0, tokens = 0, loads = 0, accepted = 0, wrong = 0;
-  std::uint64_t swaps = 0, swapped_in = 0;
+  std::uint64_t swaps = 0, swapped_in = 0, asked = 0;
   for (unsigned seed = 0; seed < 250 && !HasFatalFailure(); ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     std::mt19937 random{seed * 7919 + 1};
@@ -376,6 +421,10 @@ TEST_P(PlannerModel, KeepsItsPromisesOverManyRandomRuns) {
     settings.eos = {1, 3};
     if (GetParam().speculates)
       settings.speculation = {static_cast<std::uint32_t>(1 + random() % 20), 1, 3, settings.running_max};
+    if (GetParam().drafts) {
+      if (!GetParam().speculates) settings.speculation = {0, 1, 3, settings.running_max};
+      settings.speculation.model_max = static_cast<std::uint32_t>(1 + random() % 12);
+    }
     if (GetParam().swaps) {
       settings.swap_slots = static_cast<std::uint32_t>(1 + random() % 40);
       settings.preemption = random() % 3 == 0 ? preemption_mode::swap : preemption_mode::adaptive;
@@ -390,6 +439,7 @@ TEST_P(PlannerModel, KeepsItsPromisesOverManyRandomRuns) {
     hits += run.load().prefix_hit_tokens_total;
     tokens += run.load().generated_tokens_total;
     loads += run.loads_begun();
+    asked += run.asked();
     accepted += run.load().accepted_tokens_total;
     wrong += run.load().draft_tokens_total - run.load().accepted_tokens_total;
   }
@@ -397,8 +447,9 @@ TEST_P(PlannerModel, KeepsItsPromisesOverManyRandomRuns) {
   EXPECT_EQ(swaps > 100, GetParam().swaps) << swaps;
   EXPECT_EQ(swapped_in > 1000, GetParam().swaps) << swapped_in;
   EXPECT_GT(tokens, 10'000U);
-  EXPECT_EQ(accepted > 1000, GetParam().speculates) << accepted;
-  EXPECT_EQ(wrong > 1000, GetParam().speculates) << wrong;
+  EXPECT_EQ(accepted > 1000, GetParam().speculates || GetParam().drafts) << accepted;
+  EXPECT_EQ(wrong > 1000, GetParam().speculates || GetParam().drafts) << wrong;
+  EXPECT_EQ(asked > 1000, GetParam().drafts) << asked;
   if (GetParam().batching == batching_mode::continuous) {
     EXPECT_GT(preemptions, 100U) << "the runs do not reach what they are for";
   }
@@ -411,6 +462,12 @@ INSTANTIATE_TEST_SUITE_P(
         mode{"continuous_with_prefix_cache", batching_mode::continuous, true},
         mode{"continuous_with_a_store", batching_mode::continuous, true, true},
         mode{"continuous_that_speculates", batching_mode::continuous, true, true, true},
+        mode{"continuous_with_a_draft_model", batching_mode::continuous, true, true, false, false, queue_order::fcfs,
+             true},
+        mode{"continuous_with_all_and_a_draft_model", batching_mode::continuous, true, true, true, true,
+             queue_order::fcfs, true},
+        mode{"static_with_a_draft_model", batching_mode::static_batch, true, false, false, false, queue_order::fcfs,
+             true},
         mode{"continuous_that_swaps", batching_mode::continuous, true, false, false, true},
         mode{"continuous_that_swaps_without_prefix_cache", batching_mode::continuous, false, false, false, true},
         mode{"continuous_that_swaps_beside_a_store", batching_mode::continuous, true, true, false, true},

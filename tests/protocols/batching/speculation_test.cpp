@@ -1,5 +1,6 @@
 #include <godwit/protocols/batching/planner.hpp>
 #include <godwit/protocols/batching/speculation.hpp>
+#include <godwit/protocols/ensure.hpp>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -136,6 +137,8 @@ TEST(Speculation, SettingsSayWhatIsWrong) {
   EXPECT_EQ(settings.validate(), "");
   settings.tokens_max = speculation_settings::tokens_limit + 1;
   EXPECT_THAT(settings.validate(), testing::HasSubstr("at most 64"));
+  settings = {0, 2, 4, 16, 0, speculation_settings::tokens_limit + 1};
+  EXPECT_THAT(settings.validate(), testing::HasSubstr("a draft model drafts at most 64"));
   settings = {4, 0, 4, 16};
   EXPECT_THAT(settings.validate(), testing::HasSubstr("at least one token"));
   settings = {4, 3, 2, 16};
@@ -170,11 +173,12 @@ protected:
     answer({3});
   }
   /// The next step; it draws these.
-  step_input answer(const std::vector<token_id>& drawn) {
+  step_input answer(const std::vector<token_id>& drawn, const std::vector<token_id>& drafts = {}) {
     auto input = of->plan();
     EXPECT_TRUE(input);
     step_output out;
     out.step = input->step;
+    out.drafts = drafts;
     for (const auto token : drawn) {
       out.tokens.emplace_back(token);
       if (token == no_token) out.undrawn.emplace_back("why " + std::to_string(out.undrawn.size()));
@@ -372,6 +376,88 @@ TEST_F(Speculating, APredictionMovesWithItsRequest) {
   EXPECT_EQ(step({10, 4}), 1U) << "8 9, and 10 behind it";
   EXPECT_EQ(effects.updates.at(0).prediction_accepted, 2U);
   EXPECT_EQ(effects.updates.at(0).prediction_rejected, 1U);
+}
+
+TEST_F(Speculating, ADraftModelIsAskedWhereNothingElseDrafts) {
+  settings.speculation.model_max = 3;
+  start();
+  auto input = answer({4, 1, 2, 9, 0});
+  EXPECT_EQ(input.slices[0].drafted, 4U) << "looked up";
+  EXPECT_EQ(input.slices[0].drafts_wanted, 0U);
+  input = answer({5, 6, 0, 0}, {5, 7, 8});
+  EXPECT_THAT(input.slices[0].tokens, ElementsAre(9)) << "9 was never there";
+  EXPECT_EQ(input.slices[0].drafted, 0U);
+  EXPECT_EQ(input.slices[0].drafts_wanted, 3U);
+  EXPECT_EQ(input.slices[0].blocks.size(), 1U) << "13 tokens and 3 drafts: 16";
+  EXPECT_THAT(told(), ElementsAre(5, 6)) << "one was right, and what followed the wrong one is the model's";
+  EXPECT_EQ(of->view(request_id{1}, epoch{1})->computed, 12U);
+  EXPECT_EQ(of->load().draft_tokens_total, 7U);
+  EXPECT_EQ(of->load().accepted_tokens_total, 4U);
+  input = answer({7, 8, 9, 3}, {7, 8, 9});
+  EXPECT_EQ(input.slices[0].drafts_wanted, 3U);
+  EXPECT_EQ(input.slices[0].blocks.size(), 1U) << "16 tokens with its drafts";
+  EXPECT_THAT(told(), ElementsAre(7, 8, 9, 3));
+  EXPECT_EQ(effects.updates[0].prediction_rejected, 0U);
+}
+
+TEST_F(Speculating, ADraftModelIsAskedForNoMoreThanThereIsRoomFor) {
+  settings.speculation = {0, 2, 4, 2, 0, 8};
+  request.stop.max_tokens = 4;
+  start();
+  EXPECT_EQ(answer({7, 8, 9}, {5, 5}).slices[0].drafts_wanted, 2U) << "the answer ends with the fourth token";
+  EXPECT_THAT(told(), ElementsAre(7));
+  EXPECT_EQ(answer({8, 9}, {8}).slices[0].drafts_wanted, 1U);
+  EXPECT_EQ(effects.updates[0].finish, finish_reason::length);
+  EXPECT_TRUE(of->idle());
+}
+
+// By what its passes take, and how often it is right.
+TEST_F(Speculating, ADraftModelIsAskedForWhatItIsWorth) {
+  settings.speculation = {0, 2, 4, 2, 0, 8};
+  settings.blocks = 700;
+  settings.context_length = 10'000;
+  request.stop.max_tokens = 9000;
+  const auto asked = [this](int steps, std::int64_t pass_ns, std::uint32_t right) {
+    std::vector<std::uint32_t> wanted;
+    for (int i = 0; i < steps; ++i) {
+      auto input = of->plan();
+      if (!input) break;
+      step_output out;
+      out.step = input->step;
+      const auto count = input->slices[0].drafts_wanted;
+      wanted.push_back(count);
+      for (std::uint32_t k = 0; k < count; ++k) out.drafts.push_back(k < right ? 6 : 5);
+      out.tokens.assign(1 + count, sampled_token{6});
+      out.drafting_ns = pass_ns * (count + 1);
+      out.duration_ns = 1'000'000 + out.drafting_ns;
+      effects = of->complete(out);
+    }
+    return wanted;
+  };
+  const auto mean = [](const std::vector<std::uint32_t>& of) {
+    return static_cast<double>(std::accumulate(of.begin(), of.end(), 0U)) / static_cast<double>(of.size());
+  };
+  start();
+  const auto hopeful = asked(50, 50'000, 8);
+  EXPECT_EQ(hopeful.front(), 4U) << "nothing is known yet";
+  EXPECT_EQ(hopeful.back(), 8U) << "cheap, and always right";
+  EXPECT_LT(mean(asked(300, 50'000, 0)), 1.5) << "never right, and cheap";
+  EXPECT_LT(mean(asked(300, 300'000, 0)), 0.5) << "never right, and not";
+  const auto again = asked(60, 50'000, 8);
+  EXPECT_EQ(again.back(), 8U) << "it has been tried now and then";
+  EXPECT_LT(mean(asked(300, 900'000, 1)), 2) << "a pass takes nearly as long as a step";
+  EXPECT_GE(asked(200, 50'000, 1).back(), 1U);
+}
+
+TEST_F(Speculating, AsManyDraftsAsWereWantedComeBack) {
+  settings.speculation = {0, 2, 4, 2, 0, 2};
+  start();
+  const auto input = of->plan();
+  step_output out;
+  out.step = input->step;
+  out.tokens.assign(2, sampled_token{5});
+  out.drafts = {5};
+  EXPECT_THROW((void)of->complete(out), contract_violation);
 }
 
 TEST_F(Speculating, OfAPredictionIsKeptWhatCanBeOfUse) {

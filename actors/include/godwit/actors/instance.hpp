@@ -43,7 +43,8 @@ struct instance_options {
 /// computed the device's. When it ends, the step in flight is abandoned between two layers and the KV pool is freed.
 ///
 /// A replica on several devices (gpu::executor::shards) has an actor for each, which this one spawns and gives every
-/// step to. It ends when one of them does; after a step that failed on one it has none and runs no more.
+/// step to. It ends when one of them does; after a step that failed on one it has none and runs no more. A draft model
+/// (gpu::executor::draft) it drives itself.
 class instance final : public runtime::actor<instance_interface> {
 public:
   instance(runtime::actor_context context, instance_options options);
@@ -55,7 +56,10 @@ public:
 
 private:
   runtime::async::task<instance_facts> load();
-  runtime::async::task<protocols::step_output> execute(protocols::step_input input);
+  /// A step, and before it those of the draft model that it asks for, where there is one.
+  runtime::async::task<protocols::step_output> run(protocols::step_input input);
+  /// On the device, or on all of them.
+  runtime::async::task<protocols::step_output> execute(protocols::step_input input, runtime::trace::span span);
   /// One step on all devices; the output is that of rank 0.
   struct shared_step;
   runtime::async::task<protocols::step_output> execute_on_shards(protocols::step_input input,

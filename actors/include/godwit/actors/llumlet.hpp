@@ -342,10 +342,11 @@ private:
   std::chrono::nanoseconds last_report_{0};
   std::chrono::nanoseconds started_{0};
   bool stepping_ = false;
-  std::shared_ptr<const kv_memory> memory_; // null without a fabric
-  std::uint64_t kv_kind_ = 0;               // of load reports
-  std::vector<store_shard> stores_;         // by id
-  std::vector<std::uint64_t> store_ids_;    // of these
+  std::shared_ptr<const kv_memory> memory_;        // null without a fabric
+  std::shared_ptr<const kv_memory> stored_memory_; // the same for the KV store; null: it is of no use to that
+  std::uint64_t kv_kind_ = 0;                      // of load reports
+  std::vector<store_shard> stores_;                // by id
+  std::vector<std::uint64_t> store_ids_;           // of these
   std::list<looking> looking_;
   std::list<looking> fetching_; // for the adapter
   std::optional<std::chrono::nanoseconds> adapter_warned_;

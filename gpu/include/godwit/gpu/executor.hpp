@@ -25,7 +25,7 @@ struct executor_info {
   std::uint32_t vocabulary = 0;
   std::uint32_t positions_max = 0; ///< the model's context length, in tokens
   std::uint32_t blocks = 0;        ///< KV blocks in the pool
-  std::uint64_t block_bytes = 0;   ///< one block, K and V, all layers
+  std::uint64_t block_bytes = 0;   ///< one block, K and V, all layers, those of a draft model included
   std::uint64_t weight_bytes = 0;
   std::vector<protocols::token_id> eos; ///< the model's end-of-sequence tokens; empty: answers end by length only
   std::string kv_layout; ///< of a block, in words; equal where the bytes of one's blocks mean the same to the other
@@ -66,6 +66,10 @@ public:
   /// Where KV of its pool may wait in the host's memory; it uses the pool, and ends before the executor's owner does
   /// with it. Null: there is no such memory.
   [[nodiscard]] virtual std::shared_ptr<swap_space> swap() const { return nullptr; }
+  /// A smaller model that guesses what this one will say (gpu/drafted_executor.hpp), on a device of its own. Its pool
+  /// has the same blocks, and whoever runs a step here runs it there before (protocols/batching/drafting.hpp). Of a
+  /// block's KV it has layers of its own, behind this one's. Null: there is none.
+  [[nodiscard]] virtual std::shared_ptr<executor> draft() const { return nullptr; }
 };
 
 } // namespace godwit::gpu

@@ -52,8 +52,11 @@ struct simulated_cluster_options {
   /// Below the memory of each process's shard of the KV store, where it has one. 0: none.
   std::uint64_t disk_bytes = 0;
   double disk_bytes_per_second = 3e9;
-  /// About how often a token that prompt lookup drafts is right, from 0, where nothing repeats itself, to 1.
+  /// About how often a drafted token is right, of prompt lookup or of the draft model, from 0 to 1.
   double draft_acceptance = 0;
+  /// The draft model, beside each instance's, with as many KV blocks; the node's planner says how many tokens it
+  /// drafts. Absent: none.
+  std::optional<gpu::sim::profile> draft;
   /// What `godwit serve` would be told. Filled in: version, model, identity and address, how instances are made and how
   /// many, the fabric and the provisioner; `members_max`, `instances_max` and `load_timeout` are raised where they
   /// would be in the way, and an unset `migration.settings.copy_share` is that of a device's copy engines. Functions of
@@ -179,7 +182,8 @@ private:
   void add_times(instance_books& books) const;
 
   simulated_cluster_options options_;
-  std::shared_ptr<const gpu::sim::latency_model> latency_; ///< one for all: its tables stay in the caches
+  std::shared_ptr<const gpu::sim::latency_model> latency_;       ///< one for all: its tables stay in the caches
+  std::shared_ptr<const gpu::sim::latency_model> draft_latency_; ///< null: there is no draft model
   std::shared_ptr<slowed_steps> slowed_ = std::make_shared<slowed_steps>();
   runtime::sim::world world_;
   transport::sim::network network_;
@@ -207,6 +211,8 @@ private:
 };
 
 /// The link of a profile, for blocks of a simulated executor.
+/// `share`: of the bytes that a block has, those that a simulated one shows.
+[[nodiscard]] transport::sim::settings network_of(const gpu::sim::profile& device, double share);
 [[nodiscard]] transport::sim::settings network_of(const gpu::sim::profile& device);
 
 } // namespace godwit::actors::sim

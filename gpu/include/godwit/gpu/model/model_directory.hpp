@@ -28,7 +28,12 @@ struct model_directory {
   std::optional<std::string> tool_template; ///< the one named "tool_use", where there are several
   /// "bos_token", "eos_token", "pad_token", "unk_token" of tokenizer_config.json, as far as they are given.
   std::vector<std::pair<std::string, std::string>> special_tokens;
+  /// A smaller model that drafts for this one, for whoever serves both (refuse_draft); null: none.
+  std::shared_ptr<const model_directory> draft;
 };
+
+/// One line that says why a model cannot draft for another one: a draft means the same to both. Empty: it can.
+[[nodiscard]] std::string refuse_draft(const model_directory& model, const model_directory& draft);
 
 /// Opens a Hugging Face model directory: config.json, generation_config.json (optional), tokenizer.json,
 /// tokenizer_config.json (optional), model.safetensors or model.safetensors.index.json with its shards. Reads no

@@ -47,6 +47,9 @@ struct sim_model {
   /// The probability that a token is that of a text of sim_refrain_tokens tokens which all answers repeat. What prompt
   /// lookup drafts is right where both the draft's and the drawn token are.
   double refrain = 0;
+  /// Of a draft model: the probability that a token is the one that the model draws which it drafts for, as far as its
+  /// own KV is of the same tokens.
+  double right = 1;
   sim_memory memory = sim_memory::hashes;
   /// Of the times of its steps, where the latency model has a spread.
   std::uint64_t seed = 0;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <godwit/protocols/batching/copy_meter.hpp>
+#include <godwit/protocols/batching/draft_depth.hpp>
 #include <godwit/protocols/batching/pace_meter.hpp>
 #include <godwit/protocols/batching/settings.hpp>
 #include <godwit/protocols/batching/step.hpp>
@@ -110,8 +111,8 @@ struct request_view {
 /// its blocks, where it needs them: the last in order is preempted. Never for one of the same priority, so that nobody
 /// takes turns; never in a static batch; never requests that are parked, nor for blocks that would not suffice.
 /// * Decodes are served before prompts; prompts share what is left of the budget in chunks.
-/// * With speculation, decodes bring drafts of what may follow, as far as the budget and free blocks go; those that the
-/// model draws, too, are part of the answer. An update may then have several tokens.
+/// * With speculation, decodes bring drafts of what may follow, or want some of a draft model, as far as the budget and
+/// free blocks go; those that the model draws, too, are part of the answer. An update may then have several tokens.
 /// * A token is sent once: after preemption and re-dispatch the next token has index answer.size().
 /// * The answer does not depend on pool size, budget, preemptions or prefix hits (given a model that does not).
 /// * Cancelled: blocks are freed at once, or, when the running step uses them, as it completes; those on their way to
@@ -255,6 +256,7 @@ private:
     planned_request* who = nullptr;
     std::uint32_t tokens = 0;
     std::uint8_t drafted = 0; ///< besides
+    bool asks = false;        ///< the draft model for them
     bool prefill = false;
     bool samples = false;
     bool scores = false;
@@ -316,7 +318,10 @@ private:
   void speculate(outline& d);
   [[nodiscard]] std::uint64_t spare_blocks() const;
   [[nodiscard]] bool may_draft(const planned_request& r) const noexcept;
-  [[nodiscard]] std::uint32_t drafts_for(const planned_request& r, std::uint32_t budget, std::uint64_t blocks) const;
+  [[nodiscard]] std::uint32_t drafts_for(const planned_request& r, std::uint32_t limit, std::uint64_t blocks) const;
+  void note_drafting(const step_output& output);
+  void guess(const planned_request& r, share& part, std::uint32_t room);
+  [[nodiscard]] std::uint32_t depth_of_drafts(const outline& d) const;
   void preempt(planned_request& victim, outline& d);
   /// Blocks of it, from `first` on, that swapping would take out; none where it does not pay.
   struct swap_range {
@@ -391,6 +396,7 @@ private:
   std::uint64_t loads_begun_ = 0;
   load_report totals_;
   pace_meter meter_;
+  draft_meter draft_meter_;
   std::int64_t blocks_granted_ = 0; ///< since the last step; less those given back
   std::int64_t places_granted_ = 0;
 };

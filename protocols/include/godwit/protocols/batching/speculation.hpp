@@ -9,9 +9,9 @@
 
 namespace godwit::protocols {
 
-/// Speculative decoding without a draft model: what a request says next is guessed from what its client predicts, or
-/// from what it, or its prompt, said before, and the model checks all guesses in the one step that draws the next token
-/// anyway.
+/// Speculative decoding: what a request says next is guessed from what its client predicts, from what it, or its
+/// prompt, said before, or by a small draft model (drafting.hpp), and the model checks all guesses in the one step that
+/// draws the next token anyway.
 ///
 /// A step that decodes reads all weights for one token of each request; a few more tokens cost it little, as long as
 /// the batch is small. Each drafted token is kept as far as the model draws the very same one, by the same random
@@ -23,11 +23,12 @@ struct speculation_settings {
   std::uint32_t lookup_max = 4;     ///< longest one that is told from shorter ones
   std::uint32_t batch_max = 16;     ///< in a step of more requests nothing is drafted: it has work enough
   std::uint32_t prediction_max = 0; ///< drafted from a request's prediction in a step; 0: none
+  std::uint32_t model_max = 0;      ///< drafted by the replica's draft model where nothing else is; 0: there is none
   static constexpr std::uint32_t lookback = 32'768; ///< tokens that are looked through, from the end
   static constexpr std::uint32_t tokens_limit = 64;
   static constexpr std::uint32_t lookup_limit = 16;
 
-  [[nodiscard]] bool on() const noexcept { return tokens_max > 0 || prediction_max > 0; }
+  [[nodiscard]] bool on() const noexcept { return tokens_max > 0 || prediction_max > 0 || model_max > 0; }
   /// What is wrong with them, in one line; empty when they can be used.
   [[nodiscard]] std::string validate() const;
 };

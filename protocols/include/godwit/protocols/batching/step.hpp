@@ -23,6 +23,9 @@ struct step_slice {
   /// Of `tokens`, the last ones, which are guesses (speculation.hpp). Only with `samples`: a token is drawn in front of
   /// each of them, too, as if those before it were right.
   std::uint32_t drafted = 0;
+  /// Guesses that the replica's draft model is to add behind `tokens`, which has none then; `blocks` covers them, too.
+  /// No device sees this: it gets a slice with so many `drafted` (drafting.hpp).
+  std::uint32_t drafts_wanted = 0;
   std::uint32_t sample_index = 0;  ///< index in the answer of the first token drawn; the counter of the random numbers
   sampling_params sampling;        ///< read when `samples`
   std::vector<token_id> forbidden; ///< never drawn in this step (min_tokens)
@@ -52,8 +55,8 @@ struct step_slice {
   }
   friend bool operator==(const step_slice&, const step_slice&) = default;
   auto fields() {
-    return std::tie(request, first_position, tokens, adapter, blocks, samples, drafted, sample_index, sampling,
-                    forbidden, prompt, generated, scored, scores_top);
+    return std::tie(request, first_position, tokens, adapter, blocks, samples, drafted, drafts_wanted, sample_index,
+                    sampling, forbidden, prompt, generated, scored, scores_top);
   }
 };
 
@@ -92,10 +95,13 @@ struct step_output {
   std::vector<std::vector<sampled_token>> scores; ///< one list for each slice with `scored`, in their order
   /// Why there is no token, for each `no_token` in their order, as half a line; empty: the device does not say.
   std::vector<std::string> undrawn;
+  /// What a draft model guessed: of each slice as many as it wanted, in their order.
+  std::vector<token_id> drafts;
+  std::int64_t drafting_ns = 0; ///< of `duration_ns`, what that took
 
   step_output() = default;
   friend bool operator==(const step_output&, const step_output&) = default;
-  auto fields() { return std::tie(step, duration_ns, tokens, scores, undrawn); }
+  auto fields() { return std::tie(step, duration_ns, tokens, scores, undrawn, drafts, drafting_ns); }
 };
 
 } // namespace godwit::protocols

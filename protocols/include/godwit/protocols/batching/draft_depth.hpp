@@ -1,0 +1,42 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+namespace godwit::protocols {
+
+/// How often the drafts of one request are right, by its last ones; hopeful where little is known, and again where none
+/// has been tried for long.
+class draft_record {
+public:
+  /// Of so many drafts the first `right` ones were.
+  void took(std::uint32_t right, std::uint32_t drafted) noexcept;
+  /// A step without drafts.
+  void rested() noexcept;
+  /// That the next one is right, given that those before it are; above 0 and below 1.
+  [[nodiscard]] double chance() const noexcept;
+
+private:
+  double right_ = 0, wrong_ = 0; ///< the older, the less they count
+};
+
+/// How many tokens a draft model had better guess for each request of a step: so many that the tokens that are expected
+/// of the step are most for the time that it takes.
+///
+/// Each guess is a pass of the draft model for the whole batch, one after the other, and one more that computes the
+/// last guess; then the model checks all. With k guesses that are right with probability a each, a request gets 1 + a +
+/// ... + a^k tokens (Leviathan et al. 2023). What passes and steps take is measured, since it depends on device, models
+/// and load: a draft model of half the model's time is asked for one token or none, where one of a twentieth is for
+/// many.
+class draft_meter {
+public:
+  /// A step of decodes alone: what its `passes` of the draft model took, and what the model took behind them.
+  void took(std::uint32_t passes, std::int64_t drafting_ns, std::int64_t step_ns) noexcept;
+  /// For requests with these chances, at most `most`. Before anything is known: `most`, or four.
+  [[nodiscard]] std::uint32_t depth(std::span<const double> chances, std::uint32_t most) const noexcept;
+
+private:
+  double pass_ns_ = 0, step_ns_ = 0; ///< 0: not known
+};
+
+} // namespace godwit::protocols
