@@ -42,12 +42,15 @@ void declare_speculation(runtime::config::registry& r, serve_settings& s) {
              "for 7B), in memory beside it and on the same devices. It drafts where nothing else does, and computes "
              "every prompt, too. All processes of a cluster have the same one. Empty: none.",
          .flag = "--draft-model"});
-  r.add("speculation.draft_max", s.speculation.model_max,
-        {.doc = "Tokens that the draft model drafts for a request in a step, one after the other.",
-         .unit = "tokens",
-         .min = 1,
-         .max = speculation_settings::tokens_limit,
-         .flag = "--draft-tokens"});
+  r.add(
+      "speculation.draft_max", s.speculation.model_max,
+      {.doc =
+           "Most tokens that the draft model drafts for a request in a step, one after the other; fewer where more are "
+           "not worth their time, by how often it was right and what its passes take.",
+       .unit = "tokens",
+       .min = 1,
+       .max = speculation_settings::tokens_limit,
+       .flag = "--draft-tokens"});
   r.add("speculation.batch_max", s.speculation.batch_max,
         {.doc = "In a step of more requests nothing is drafted: it uses what the device can compute anyway.",
          .unit = "requests",
