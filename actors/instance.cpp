@@ -68,6 +68,7 @@ task<protocols::step_output> instance::run(protocols::step_input input) {
     drafting_ns += drawn.duration_ns;
     drafting.drew(drawn);
   }
+  span.add("drafting_us", std::to_string(drafting_ns / 1000));
   auto drafts = drafting.drafts();
   auto output = co_await execute(std::move(drafting).step(), std::move(span));
   output.drafts = std::move(drafts);

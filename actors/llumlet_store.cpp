@@ -62,6 +62,10 @@ void llumlet::know_stores(const std::vector<store_entry>& stores) {
 void llumlet::review_store() {
   if (!planner_) return;
   const bool moves_kv = options_.migration.fabric && stored_memory_;
+  if (!stores_.empty() && memory_ && !stored_memory_ && !std::exchange(store_is_of_no_use_, true))
+    options_.log.warning("instance {}: a block of its KV is in pieces that are too small for the KV store, which is of "
+                         "no use to it",
+                         options_.id.value());
   planner_->use_store(moves_kv && !stores_.empty() && planner_->settings().prefix_caching);
 }
 

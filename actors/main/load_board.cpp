@@ -58,6 +58,15 @@ load_board::load_board(runtime::metrics::registry& metrics, served_facts facts) 
       [](const load_report& r) { return static_cast<double>(r.draft_tokens_total); });
   add(metrics, kind::counter, "godwit_instance_accepted_tokens_total", "Of these, those that the model drew, too.",
       [](const load_report& r) { return static_cast<double>(r.accepted_tokens_total); });
+  add(metrics, kind::counter, "godwit_instance_model_draft_tokens_total",
+      "Of the drafted tokens, those of the draft model.",
+      [](const load_report& r) { return static_cast<double>(r.model_draft_tokens_total); });
+  add(metrics, kind::counter, "godwit_instance_model_accepted_tokens_total",
+      "Of these, those that the model drew, too.",
+      [](const load_report& r) { return static_cast<double>(r.model_accepted_tokens_total); });
+  add(metrics, kind::counter, "godwit_instance_drafting_seconds_total",
+      "Time of steps in which the draft model computed, also in steps without drafts.",
+      [](const load_report& r) { return static_cast<double>(r.drafting_ns_total) * 1e-9; });
   add(metrics, kind::gauge, "godwit_instance_virtual_usage_blocks",
       "KV blocks that running requests hold, the head of line demands, and execution priorities keep free.",
       [](const load_report& r) { return static_cast<double>(protocols::virtual_usage(r)); });

@@ -109,11 +109,12 @@ actors::executor_outcome loader::make(protocols::instance_id instance) {
     }
     if (packed_.empty()) {
       const auto all = settings_.instances.threads == 0 ? 0 : settings_.instances.threads * settings_.instances.count;
-      packed_ = gpu::cpu::pack_shards(model_.configuration, *model_.tensors, settings_.instances.tensor_parallel, all,
-                                      &stopping_);
-      if (adapters_) adapters_->serve(packed_);
+      auto packed = gpu::cpu::pack_shards(model_.configuration, *model_.tensors, settings_.instances.tensor_parallel,
+                                          all, &stopping_);
       if (const auto& draft = model_.draft)
         packed_draft_ = gpu::cpu::pack_model(draft->configuration, *draft->tensors, all, {}, &stopping_);
+      packed_ = std::move(packed); // both are there, or none is
+      if (adapters_) adapters_->serve(packed_);
     }
     gpu::cpu::cpu_executor_settings s;
     s.threads = threads_per_instance(settings_);
@@ -146,7 +147,7 @@ std::shared_ptr<gpu::executor> loader::make_with_draft(gpu::cpu::cpu_executor_se
     return gpu::cpu::kv_geometry_of(which.configuration, *which.tensors, settings.kv).block_bytes;
   };
   const auto block = block_of(model_), beside = block_of(*model_.draft);
-  settings.kv_bytes = gpu::share_beside_draft(settings.kv_bytes, block, beside);
+  settings.beside_block = beside;
   settings.swap_bytes = gpu::share_beside_draft(settings.swap_bytes, block, beside);
   std::shared_ptr<gpu::executor> model = gpu::cpu::make_cpu_executor(packed_, settings, wait_max);
   settings.blocks = model->info().blocks;

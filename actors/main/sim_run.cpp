@@ -70,10 +70,11 @@ expected<std::uint8_t, bench_error> level_called(const std::string& name,
 }
 
 /// A draft model's weights and its KV are where the device has KV blocks otherwise.
-std::string make_room(gpu::sim::profile& device, const gpu::sim::profile& draft) {
-  if (draft.positions_max < device.positions_max)
-    return fmt::format("the context of {} has {} tokens, and that of {} has {}", draft.name, draft.positions_max,
-                       device.name, device.positions_max);
+std::string make_room(gpu::sim::profile& device, const gpu::sim::profile& draft, std::uint32_t context_max) {
+  const auto served = context_max == 0 ? device.positions_max : std::min(device.positions_max, context_max);
+  if (draft.positions_max < served)
+    return fmt::format("the context of {} has {} tokens, and {} are served; set --model-context-max {}", draft.name,
+                       draft.positions_max, served, draft.positions_max);
   const auto room = device.kv_blocks * device.block_bytes() - static_cast<double>(draft.weight_bytes);
   const auto blocks = room / (device.block_bytes() + draft.block_bytes());
   if (blocks < 1) return "there is no room for its weights and a block of KV beside " + device.name;
@@ -146,7 +147,8 @@ expected<planned_sim, bench_error> plan(const sim_options& options) {
     auto opened = gpu::sim::open_profile(options.draft_profile);
     if (!opened) return wrong("--draft-profile: " + opened.error().line);
     draft = std::move(*opened);
-    if (auto why = make_room(*device, *draft); !why.empty()) return wrong("--draft-profile: " + why);
+    if (auto why = make_room(*device, *draft, options.settings.model.context_max); !why.empty())
+      return wrong("--draft-profile: " + why);
   }
   auto load = plan_workload(options.load);
   if (!load) return unexpected(load.error());

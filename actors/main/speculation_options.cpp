@@ -72,7 +72,11 @@ protocols::speculation_settings make_speculation(const serve_settings& settings)
 
 std::optional<start_error> open_draft(const serve_settings& settings, gpu::model::model_directory& model) {
   const auto& directory = settings.speculation.draft_model;
-  if (directory.empty()) return std::nullopt;
+  if (directory.empty()) {
+    if (settings.speculation.model_max == serve_settings{}.speculation.model_max) return std::nullopt;
+    return start_error{
+        "speculation.draft_max: nothing drafts so many tokens without a draft model; give --draft-model DIR", 2};
+  }
   const auto wrong = [](const std::string& what) { return start_error{"--draft-model: " + what, 2}; };
   auto draft = open_served_model(directory);
   if (!draft) return wrong(draft.error().line);

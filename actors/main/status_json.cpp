@@ -104,7 +104,10 @@ json::object object_of(const protocols::instance_status& i, bool with_requests) 
       {"generated_tokens", load.generated_tokens_total},
       {"drafts", load.drafts_total},
       {"draft_tokens", load.draft_tokens_total},
-      {"accepted_tokens", load.accepted_tokens_total}};
+      {"accepted_tokens", load.accepted_tokens_total},
+      {"model_draft_tokens", load.model_draft_tokens_total},
+      {"model_accepted_tokens", load.model_accepted_tokens_total},
+      {"drafting_ms", static_cast<double>(load.drafting_ns_total) * 1e-6}};
   if (with_requests) {
     json::array list;
     for (const auto& r : i.requests) list.push_back(object_of(r));

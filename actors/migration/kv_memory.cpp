@@ -12,7 +12,7 @@ namespace {
 
 /// As many as an instance may have (the setting instances.tensor_parallel), and few enough to multiply.
 constexpr std::uint32_t devices_max = 64;
-/// Of a block that is cut into regions of one size: a chunk of sixteen blocks' are few enough for a shard of a store.
+/// Of a block that is cut into regions of one size: a chunk's are few enough for a shard of a store.
 constexpr std::uint64_t pieces_max = 4096;
 /// In place of a number of regions: the blocks cannot be cut so.
 constexpr std::uint64_t misfit = ~std::uint64_t{0};

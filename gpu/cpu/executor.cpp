@@ -23,7 +23,7 @@ namespace {
 std::uint32_t blocks_for(const cpu_executor_settings& settings, const model::config& config, storage kv,
                          std::uint64_t available) {
   if (settings.blocks != 0) return settings.blocks;
-  const std::uint64_t block = kv_pool::block_bytes(config, kv);
+  const std::uint64_t block = kv_pool::block_bytes(config, kv) + settings.beside_block;
   const std::uint64_t whole =
       (config.positions_max + protocols::tokens_per_block - 1) / protocols::tokens_per_block; // one full request
   const std::uint64_t bytes = settings.kv_bytes != 0 ? settings.kv_bytes : std::min(8 * whole * block, available / 4);

@@ -287,9 +287,10 @@ void planner::schedule(planned_request& r, outline& d) {
 void planner::speculate(outline& d) {
   const auto& settings = settings_.speculation;
   if (!settings.on() || d.shares.size() > settings.batch_max) return;
-  const auto depth = depth_of_drafts(d);
+  const auto asks = ask_draft_model(d);
   std::optional<std::uint64_t> spare; // blocks that nobody needs next
-  for (auto& part : d.shares) {
+  for (std::size_t place = 0; place < d.shares.size(); ++place) {
+    auto& part = d.shares[place];
     auto& r = *part.who;
     if (!may_draft(r)) continue;
     if (!spare) spare = spare_blocks();
@@ -299,11 +300,11 @@ void planner::speculate(outline& d) {
     else
       guess(r, part, drafts_for(r, std::min<std::uint32_t>(r.drafts_next, d.budget()), *spare));
     auto drafted = static_cast<std::uint32_t>(drafts_.size() - before);
-    if (drafted == 0 && depth > 0) {
-      drafted = drafts_for(r, std::min(depth, d.budget()), *spare);
+    if (drafted == 0 && !asks.empty()) {
+      drafted = drafts_for(r, std::min(asks[place], d.budget()), *spare);
       part.asks = drafted > 0;
+      if (asks[place] == 0) r.guesses.rested();
     }
-    if (depth == 0) r.draft_model.rested();
     if (drafted == 0) continue;
     const auto held = r.blocks.size();
     ensure(r.blocks.grow(ledger_, r.computed + std::uint64_t{1} + drafted), "planner: drafts that fit have blocks");
@@ -311,6 +312,7 @@ void planner::speculate(outline& d) {
     d.add_drafts(part, drafted);
     ++totals_.drafts_total;
     totals_.draft_tokens_total += drafted;
+    totals_.model_draft_tokens_total += part.asks ? drafted : 0;
   }
 }
 
@@ -326,13 +328,24 @@ void planner::guess(const planned_request& r, share& part, std::uint32_t room) {
   if (!part.predicted) draft_by_lookup(tokens, settings, std::min(room, settings.tokens_max), drafts_);
 }
 
-/// How many tokens the draft model is to guess for each.
-std::uint32_t planner::depth_of_drafts(const outline& d) const {
-  if (settings_.speculation.model_max == 0) return 0;
+/// How many tokens the draft model is to guess for each share; empty: none for anybody. Whose prompt is computed in the
+/// step would wait for guesses that are not its own.
+std::vector<std::uint32_t> planner::ask_draft_model(const outline& d) {
+  const auto most = settings_.speculation.model_max;
+  const auto decodes = [](const share& part) { return part.who->decodes(); };
+  if (most == 0 || !std::ranges::all_of(d.shares, decodes)) return {};
   std::vector<double> chances;
   for (const auto& part : d.shares)
-    if (may_draft(*part.who)) chances.push_back(part.who->draft_model.chance());
-  return draft_meter_.depth(chances, settings_.speculation.model_max);
+    if (may_draft(*part.who)) chances.push_back(part.who->guesses.chance());
+  const auto count = static_cast<std::uint32_t>(d.shares.size());
+  const auto depths = draft_meter_.depths(chances, count, most);
+  constexpr std::uint64_t probes = 8; // what fewer rows take is known where some have fewer
+  const std::uint32_t divisor = ++drafting_steps_ % probes == 0 ? 2 : 1;
+  std::vector<std::uint32_t> out(count, 0);
+  auto depth = depths.begin();
+  for (std::size_t place = 0; place < count; ++place)
+    if (may_draft(*d.shares[place].who)) out[place] = *depth++ / divisor;
+  return out;
 }
 
 // What a schema leaves is found out token by token, and that again wherever an answer took another way than its drafts.

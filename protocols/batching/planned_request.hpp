@@ -38,7 +38,7 @@ struct planned_request {
   bool scores_prompt = false;     ///< log-probabilities of the prompt are wanted, and its home does not have them yet
   stop_params stop;
   sampling_params sampling;
-  draft_record draft_model; ///< of what that has drafted for it here
+  draft_record guesses; ///< of the draft model, for it, here
 
   // What few steps do:
   std::uint64_t serial = 0;

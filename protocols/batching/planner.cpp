@@ -191,15 +191,17 @@ step_effects planner::complete(const step_output& output, std::int64_t took_ns) 
 }
 
 void planner::note_drafting(const step_output& output) {
-  std::uint32_t asked = 0, deepest = 0;
+  std::uint32_t asked = 0, deepest = 0, rows = 0;
   for (const auto& part : in_flight_) {
-    const auto drafted = part.asks ? part.drafted : 0U;
+    const std::uint32_t drafted = part.asks ? part.drafted : 0;
     asked += drafted;
     deepest = std::max(deepest, drafted);
+    rows += part.tokens + part.drafted;
   }
   ensure(output.drafts.size() == asked, "planner: as many drafts as the draft model was asked for");
+  totals_.drafting_ns_total += static_cast<std::uint64_t>(std::max<std::int64_t>(output.drafting_ns, 0));
   if (settings_.speculation.model_max > 0 && std::ranges::none_of(in_flight_, &share::prefill))
-    draft_meter_.took(deepest + 1, output.drafting_ns, output.duration_ns - output.drafting_ns);
+    draft_meter_.took(deepest + 1, output.drafting_ns, rows, output.duration_ns - output.drafting_ns);
 }
 
 // The first token drawn, and those behind it for as long as the drafts that they were drawn behind are what was drawn.
@@ -226,7 +228,8 @@ std::vector<sampled_token> planner::accept(planned_request& r, const share& part
     r.prediction_rejected += static_cast<std::uint32_t>(drafts.size() - right);
   }
   if (part.asks) {
-    r.draft_model.took(static_cast<std::uint32_t>(right), static_cast<std::uint32_t>(drafts.size()));
+    r.guesses.took(static_cast<std::uint32_t>(right), static_cast<std::uint32_t>(drafts.size()));
+    totals_.model_accepted_tokens_total += right;
     return taken;
   }
   const auto next = right == drafts.size() ? 2 * right : right + 1;

@@ -132,6 +132,7 @@ protected:
   }
 
   static outcome play(const scene& s, bool one_by_one = false) {
+    const auto draft = s.draft_layers > 0 ? leading_layers(s.draft_layers) : nullptr;
     runtime::actor_system system;
     actors::node_options o;
     o.version = "test";
@@ -139,7 +140,7 @@ protected:
     o.instances = s.instances;
     o.backoff_min = 1ms;
     o.instance.layers_per_advance = s.layers_per_advance;
-    o.instance.make_executor = [s](protocols::instance_id, std::function<void(actors::executor_outcome)> done) {
+    o.instance.make_executor = [s, draft](protocols::instance_id, std::function<void(actors::executor_outcome)> done) {
       gpu::cpu::cpu_executor_settings settings;
       settings.threads = s.threads;
       settings.blocks = s.blocks;
@@ -151,9 +152,7 @@ protected:
       auto beside = settings;
       settings.adapters = made_adapters().store;
       std::shared_ptr<gpu::executor> made = gpu::cpu::make_cpu_executor(embedded_cpu_model().packed, settings);
-      if (s.draft_layers > 0)
-        made = gpu::make_drafted_executor(std::move(made),
-                                          gpu::cpu::make_cpu_executor(leading_layers(s.draft_layers), beside));
+      if (draft) made = gpu::make_drafted_executor(std::move(made), gpu::cpu::make_cpu_executor(draft, beside));
       done({std::move(made), {}});
     };
     auto& p = o.llumlet.planner;

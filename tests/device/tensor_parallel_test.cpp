@@ -6,6 +6,7 @@
 
 #include <godwit/actors/cluster.hpp>
 #include <godwit/gpu/cpu/cpu_executor.hpp>
+#include <godwit/gpu/drafted_executor.hpp>
 #include <godwit/runtime/actor_system.hpp>
 #include <godwit/transport/in_process/fabric.hpp>
 
@@ -48,10 +49,11 @@ struct share {
   std::uint32_t first = 0;
 };
 
-/// A cluster whose instances have these devices.
+/// A cluster whose instances have these devices. `drafts`: each has the model once more, as its draft model, on the
+/// first of them.
 class gpu_cluster {
 public:
-  gpu_cluster(std::shared_ptr<gpu::cuda::cuda_backend> backend, const std::vector<share>& list) {
+  gpu_cluster(std::shared_ptr<gpu::cuda::cuda_backend> backend, const std::vector<share>& list, bool drafts = false) {
     actors::node_options o;
     o.version = "test";
     o.model = "random";
@@ -61,17 +63,24 @@ public:
       const std::lock_guard lock(mutex_);
       shards_[id.value()] = shards;
     };
-    std::vector<gpu::cuda::testing::model_parts> parts;
-    for (const auto& one : list)
+    std::vector<gpu::cuda::testing::model_parts> parts, beside;
+    for (const auto& one : list) {
       parts.push_back(gpu::cuda::testing::upload_parts(*backend, four_kv_heads(), weights(), one.degree, one.first));
-    o.instance.make_executor = [backend, parts](protocols::instance_id id,
-                                                const std::function<void(actors::executor_outcome)>& done) {
+      if (drafts)
+        beside.push_back(gpu::cuda::testing::upload_parts(*backend, four_kv_heads(), weights(), 1, one.first));
+    }
+    if (drafts) o.llumlet.planner.speculation.model_max = 3;
+    o.instance.make_executor = [backend, parts, beside](protocols::instance_id id,
+                                                        const std::function<void(actors::executor_outcome)>& done) {
       gpu::cuda::cuda_executor_settings settings;
       settings.blocks = 64;
       settings.step_tokens = 64;
       settings.deterministic = true;
       try {
-        done({backend->make_executor(parts[id.value()], settings, 20s), {}});
+        std::shared_ptr<gpu::executor> made = backend->make_executor(parts[id.value()], settings, 20s);
+        if (!beside.empty())
+          made = gpu::make_drafted_executor(std::move(made), backend->make_executor(beside[id.value()], settings, 20s));
+        done({std::move(made), {}});
       } catch (const std::exception& failure) {
         done({nullptr, failure.what()});
       }
@@ -196,6 +205,36 @@ TEST_F(CudaTensorParallel, RequestsGoFromOneDeviceToTwoAndBackWhileTheyDecode) {
     }
   }
   EXPECT_EQ(ways.size(), 2U) << "each to the other";
+}
+
+// The draft model is on one device, whatever the model is on, and thinks as the model does but for roundings.
+TEST_F(CudaTensorParallel, ADraftModelsKvGoesAlongFromOneDeviceToTwoAndBack) {
+  use(2);
+  if (IsSkipped()) return;
+  gpu_cluster d(backend_, {{1, 0}, {2, 0}}, true);
+  std::set<std::pair<std::uint32_t, std::uint32_t>> ways;
+  for (std::size_t ended = 0; ended < 40 && ways.size() < 2;) {
+    std::vector<std::shared_ptr<waiting_sink>> sinks;
+    for (std::uint32_t i = 0; i < 2; ++i) sinks.push_back(d.submit(i));
+    ended += 2;
+    ways.merge(d.move_until(ended));
+    d.wait_ended(ended);
+    for (std::uint32_t i = 0; i < 2; ++i) {
+      const std::lock_guard lock(d.all->mutex);
+      EXPECT_FALSE(sinks[i]->record.failed);
+      expect_likely(prompt(i), sinks[i]->record.tokens);
+    }
+  }
+  EXPECT_EQ(ways.size(), 2U) << "each to the other";
+  const auto status = d.cluster->status();
+  ASSERT_TRUE(status);
+  std::uint64_t drafted = 0, accepted = 0;
+  for (const auto& instance : status->instances) {
+    drafted += instance.load.draft_tokens_total;
+    accepted += instance.load.accepted_tokens_total;
+  }
+  EXPECT_GT(accepted, 40U);
+  EXPECT_GT(static_cast<double>(accepted), 0.8 * static_cast<double>(drafted));
 }
 
 // Of one degree, in deterministic mode, an answer is a function of its request alone.

@@ -91,6 +91,9 @@ TEST(LoadBoard, ShowsReportsUnderVllmsNamesWhereItKnowsTheModel) {
   report.drafts_total = 5;
   report.draft_tokens_total = 30;
   report.accepted_tokens_total = 12;
+  report.model_draft_tokens_total = 20;
+  report.model_accepted_tokens_total = 11;
+  report.drafting_ns_total = 2'500'000'000;
   board.take(report);
   const auto page = metrics.expose();
   const std::string labels = "{model_name=\"tiny\",engine=\"3\"} ";
@@ -108,6 +111,9 @@ TEST(LoadBoard, ShowsReportsUnderVllmsNamesWhereItKnowsTheModel) {
   EXPECT_THAT(page, HasSubstr("vllm:spec_decode_num_draft_tokens_total" + labels + "30\n"));
   EXPECT_THAT(page, HasSubstr("vllm:spec_decode_num_accepted_tokens_total" + labels + "12\n"));
   EXPECT_THAT(page, HasSubstr("godwit_instance_accepted_tokens_total{engine=\"3\"} 12\n"));
+  EXPECT_THAT(page, HasSubstr("godwit_instance_model_draft_tokens_total{engine=\"3\"} 20\n"));
+  EXPECT_THAT(page, HasSubstr("godwit_instance_model_accepted_tokens_total{engine=\"3\"} 11\n"));
+  EXPECT_THAT(page, HasSubstr("godwit_instance_drafting_seconds_total{engine=\"3\"} 2.5\n"));
   EXPECT_THAT(page, HasSubstr("vllm:cache_config_info{block_size=\"16\",cache_dtype=\"bfloat16\","
                               "enable_prefix_caching=\"True\",engine=\"3\",num_gpu_blocks=\"100\"} 1\n"));
   EXPECT_EQ(metrics.expose().find("model_name=\"\""), std::string::npos);

@@ -344,6 +344,7 @@ private:
   bool stepping_ = false;
   std::shared_ptr<const kv_memory> memory_;        // null without a fabric
   std::shared_ptr<const kv_memory> stored_memory_; // the same for the KV store; null: it is of no use to that
+  bool store_is_of_no_use_ = false;                // and that has been said
   std::uint64_t kv_kind_ = 0;                      // of load reports
   std::vector<store_shard> stores_;                // by id
   std::vector<std::uint64_t> store_ids_;           // of these

@@ -66,7 +66,7 @@ public:
   /// Where KV of its pool may wait in the host's memory; it uses the pool, and ends before the executor's owner does
   /// with it. Null: there is no such memory.
   [[nodiscard]] virtual std::shared_ptr<swap_space> swap() const { return nullptr; }
-  /// A smaller model that guesses what this one will say (gpu/drafted_executor.hpp), on a device of its own. Its pool
+  /// A smaller model that guesses what this one will say (gpu/drafted_executor.hpp). Its pool
   /// has the same blocks, and whoever runs a step here runs it there before (protocols/batching/drafting.hpp). Of a
   /// block's KV it has layers of its own, behind this one's. Null: there is none.
   [[nodiscard]] virtual std::shared_ptr<executor> draft() const { return nullptr; }

@@ -42,6 +42,8 @@ struct cpu_executor_settings {
   /// Size of the KV pool, if `blocks` is 0. 0: room for 8 requests of the model's full length, but at most a quarter of
   /// the available memory.
   std::uint64_t kv_bytes = 0;
+  /// Bytes beside each block in another pool (a draft model's), which the size of the pool is that of, too.
+  std::uint64_t beside_block = 0;
   /// Of the host's memory, for KV that waits outside of the pool; of all devices of an executor together. 0: none.
   std::uint64_t swap_bytes = 0;
   kv_precision kv = kv_precision::automatic;

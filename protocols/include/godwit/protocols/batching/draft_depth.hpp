@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <span>
+#include <vector>
 
 namespace godwit::protocols {
 
@@ -24,19 +25,24 @@ private:
 /// of the step are most for the time that it takes.
 ///
 /// Each guess is a pass of the draft model for the whole batch, one after the other, and one more that computes the
-/// last guess; then the model checks all. With k guesses that are right with probability a each, a request gets 1 + a +
-/// ... + a^k tokens (Leviathan et al. 2023). What passes and steps take is measured, since it depends on device, models
-/// and load: a draft model of half the model's time is asked for one token or none, where one of a twentieth is for
-/// many.
+/// last guess; then the model checks all, a row for each. With k guesses that are right with probability a each, a
+/// request gets 1 + a + ... + a^k tokens (Leviathan et al. 2023). What passes and rows take is measured, since it
+/// depends on device, models and load: a row costs a GPU that waits for its memory next to nothing, and a CPU a good
+/// deal.
 class draft_meter {
 public:
-  /// A step of decodes alone: what its `passes` of the draft model took, and what the model took behind them.
-  void took(std::uint32_t passes, std::int64_t drafting_ns, std::int64_t step_ns) noexcept;
-  /// For requests with these chances, at most `most`. Before anything is known: `most`, or four.
-  [[nodiscard]] std::uint32_t depth(std::span<const double> chances, std::uint32_t most) const noexcept;
+  /// A step of decodes alone: what its `passes` of the draft model took, and then the model for so many rows, those of
+  /// drafts included.
+  void took(std::uint32_t passes, std::int64_t drafting_ns, std::uint32_t rows, std::int64_t step_ns) noexcept;
+  /// For each of these chances, at most `most`, in a step with so many decodes. Before anything is known: `most`, or
+  /// four.
+  [[nodiscard]] std::vector<std::uint32_t> depths(std::span<const double> chances, std::uint32_t decodes,
+                                                  std::uint32_t most) const;
 
 private:
-  double pass_ns_ = 0, step_ns_ = 0; ///< 0: not known
+  [[nodiscard]] double row_ns() const noexcept;
+  // Of the last steps, the older ones counting less:
+  double weight_ = 0, pass_ns_ = 0, rows_ = 0, rows2_ = 0, step_ns_ = 0, rows_step_ns_ = 0;
 };
 
 } // namespace godwit::protocols

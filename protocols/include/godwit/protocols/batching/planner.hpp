@@ -321,7 +321,7 @@ private:
   [[nodiscard]] std::uint32_t drafts_for(const planned_request& r, std::uint32_t limit, std::uint64_t blocks) const;
   void note_drafting(const step_output& output);
   void guess(const planned_request& r, share& part, std::uint32_t room);
-  [[nodiscard]] std::uint32_t depth_of_drafts(const outline& d) const;
+  [[nodiscard]] std::vector<std::uint32_t> ask_draft_model(const outline& d);
   void preempt(planned_request& victim, outline& d);
   /// Blocks of it, from `first` on, that swapping would take out; none where it does not pay.
   struct swap_range {
@@ -397,7 +397,8 @@ private:
   load_report totals_;
   pace_meter meter_;
   draft_meter draft_meter_;
-  std::int64_t blocks_granted_ = 0; ///< since the last step; less those given back
+  std::uint64_t drafting_steps_ = 0; ///< in which the draft model could be asked
+  std::int64_t blocks_granted_ = 0;  ///< since the last step; less those given back
   std::int64_t places_granted_ = 0;
 };
 

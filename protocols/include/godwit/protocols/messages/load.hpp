@@ -67,9 +67,12 @@ struct load_report {
   std::uint64_t prompt_tokens_total = 0;       ///< prefilled, recomputation included
   std::uint64_t prompt_ns_total = 0;           ///< that these took, beyond what those who decoded beside them did
   std::uint64_t generated_tokens_total = 0;
-  std::uint64_t drafts_total = 0;          ///< requests in steps that speculated
-  std::uint64_t draft_tokens_total = 0;    ///< that were guessed
-  std::uint64_t accepted_tokens_total = 0; ///< of these, drawn by the model, too
+  std::uint64_t drafts_total = 0;                ///< requests in steps that speculated
+  std::uint64_t draft_tokens_total = 0;          ///< that were guessed
+  std::uint64_t accepted_tokens_total = 0;       ///< of these, drawn by the model, too
+  std::uint64_t model_draft_tokens_total = 0;    ///< of those that were guessed, by the draft model
+  std::uint64_t model_accepted_tokens_total = 0; ///< of these, drawn by the model, too
+  std::uint64_t drafting_ns_total = 0;           ///< that the draft model took, in steps without drafts, too
 
   load_report() = default;
   load_report(instance_id id, std::uint64_t instance_generation, std::uint64_t report_sequence, bool is_ready)
@@ -85,7 +88,8 @@ struct load_report {
                     swap_blocks_used, swapped, steps_total, preemptions_total, swaps_total, swapped_out_tokens_total,
                     swapped_in_tokens_total, prefix_query_tokens_total, prefix_hit_tokens_total,
                     store_query_tokens_total, store_hit_tokens_total, prompt_tokens_total, prompt_ns_total,
-                    generated_tokens_total, drafts_total, draft_tokens_total, accepted_tokens_total);
+                    generated_tokens_total, drafts_total, draft_tokens_total, accepted_tokens_total,
+                    model_draft_tokens_total, model_accepted_tokens_total, drafting_ns_total);
   }
 };
 
