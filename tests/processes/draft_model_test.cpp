@@ -177,7 +177,7 @@ TEST_F(DraftModelOfProcesses, WhatCannotBeIsSaidInOneLine) {
   child_process other(godwit_program(), {"model", "random", "--config", "tiny", "--out", (folder_ / "tiny").string()});
   ASSERT_EQ(other.wait_exit(30s), 0) << other.err();
   EXPECT_THAT(said({"--draft-model", (folder_ / "tiny").string()}),
-              HasSubstr("of its tokenizer is another than that of the model 'default'"));
+              HasSubstr("its tokenizer has 512 tokens, and that of the model 'default' has 1536"));
   const auto shorter = half_a_model("2", "1024");
   EXPECT_THAT(said({"--draft-model", shorter}),
               HasSubstr("its context of 1024 tokens is shorter than the 2048 that are served; set --model-context-max "

@@ -434,8 +434,8 @@ TEST_F(Speculating, ADraftModelIsAskedForWhatItIsWorth) {
     }
     return wanted;
   };
-  const auto mean = [](const std::vector<std::uint32_t>& of) {
-    return static_cast<double>(std::accumulate(of.begin(), of.end(), 0U)) / static_cast<double>(of.size());
+  const auto mean = [](const std::vector<std::uint32_t>& all) {
+    return static_cast<double>(std::accumulate(all.begin(), all.end(), 0U)) / static_cast<double>(all.size());
   };
   start();
   const auto hopeful = asked(50, 50'000, 8);
