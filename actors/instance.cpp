@@ -64,9 +64,15 @@ task<protocols::step_output> instance::run(protocols::step_input input) {
   protocols::drafting drafting(std::move(input), executor_->info().vocabulary, draft->info().vocabulary);
   std::int64_t drafting_ns = 0;
   while (auto pass = drafting.next()) {
-    auto drawn = co_await run_step(context(), draft, std::move(*pass), options_.layers_per_advance);
-    drafting_ns += drawn.duration_ns;
-    drafting.drew(drawn);
+    try {
+      const auto drawn = co_await run_step(context(), draft, std::move(*pass), options_.layers_per_advance);
+      drafting_ns += drawn.duration_ns;
+      drafting.drew(drawn);
+    } catch (const std::exception& failure) {
+      span.add("error", failure.what());
+      span.end();
+      throw;
+    }
   }
   span.add("drafting_us", std::to_string(drafting_ns / 1000));
   auto drafts = drafting.drafts();

@@ -52,7 +52,9 @@ void declare_speculation(runtime::config::registry& r, serve_settings& s) {
        .max = speculation_settings::tokens_limit,
        .flag = "--draft-tokens"});
   r.add("speculation.batch_max", s.speculation.batch_max,
-        {.doc = "In a step of more requests nothing is drafted: it uses what the device can compute anyway.",
+        {.doc = "In a step of more requests nothing is looked up or predicted: it uses what the device can compute "
+                "anyway. Of "
+                "a draft model it is measured what that costs.",
          .unit = "requests",
          .min = 1,
          .max = 65'536});

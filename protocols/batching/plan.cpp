@@ -286,8 +286,10 @@ void planner::schedule(planned_request& r, outline& d) {
 // What is left of a step, after all that has to be in it.
 void planner::speculate(outline& d) {
   const auto& settings = settings_.speculation;
-  if (!settings.on() || d.shares.size() > settings.batch_max) return;
+  if (!settings.on()) return;
   const auto asks = ask_draft_model(d);
+  const bool crowded = d.shares.size() > settings.batch_max; // of a draft model it is known what that costs
+  if (crowded && asks.empty()) return;
   std::optional<std::uint64_t> spare; // blocks that nobody needs next
   for (std::size_t place = 0; place < d.shares.size(); ++place) {
     auto& part = d.shares[place];
@@ -296,8 +298,8 @@ void planner::speculate(outline& d) {
     if (!spare) spare = spare_blocks();
     const auto before = drafts_.size();
     if (r.drafts_wait > 0)
-      --r.drafts_wait;
-    else
+      r.drafts_wait -= crowded ? 0 : 1;
+    else if (!crowded)
       guess(r, part, drafts_for(r, std::min<std::uint32_t>(r.drafts_next, d.budget()), *spare));
     auto drafted = static_cast<std::uint32_t>(drafts_.size() - before);
     if (drafted == 0 && !asks.empty()) {
@@ -334,17 +336,16 @@ std::vector<std::uint32_t> planner::ask_draft_model(const outline& d) {
   const auto most = settings_.speculation.model_max;
   const auto decodes = [](const share& part) { return part.who->decodes(); };
   if (most == 0 || !std::ranges::all_of(d.shares, decodes)) return {};
+  std::vector<std::size_t> places;
   std::vector<double> chances;
-  for (const auto& part : d.shares)
-    if (may_draft(*part.who)) chances.push_back(part.who->guesses.chance());
-  const auto count = static_cast<std::uint32_t>(d.shares.size());
-  const auto depths = draft_meter_.depths(chances, count, most);
-  constexpr std::uint64_t probes = 8; // what fewer rows take is known where some have fewer
-  const std::uint32_t divisor = ++drafting_steps_ % probes == 0 ? 2 : 1;
-  std::vector<std::uint32_t> out(count, 0);
-  auto depth = depths.begin();
-  for (std::size_t place = 0; place < count; ++place)
-    if (may_draft(*d.shares[place].who)) out[place] = *depth++ / divisor;
+  for (std::size_t place = 0; place < d.shares.size(); ++place) {
+    if (!may_draft(*d.shares[place].who)) continue;
+    places.push_back(place);
+    chances.push_back(d.shares[place].who->guesses.chance());
+  }
+  const auto depths = draft_meter_.depths(chances, static_cast<std::uint32_t>(d.shares.size()), most);
+  std::vector<std::uint32_t> out(d.shares.size(), 0);
+  for (std::size_t i = 0; i < places.size(); ++i) out[places[i]] = depths[i];
   return out;
 }
 

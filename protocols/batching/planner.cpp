@@ -109,7 +109,7 @@ step_effects planner::complete(const step_output& output, std::int64_t took_ns) 
   const auto samples = static_cast<std::size_t>(std::ranges::count_if(in_flight_, &share::samples));
   ensure(output.tokens.size() == samples + drafts_.size() + output.drafts.size(),
          "planner: a token for each slice that samples and each draft");
-  note_drafting(output);
+  note_drafting(output, took_ns);
   const auto scored = std::ranges::count_if(in_flight_, &share::scores);
   ensure(output.scores.size() == static_cast<std::size_t>(scored), "planner: scores for each slice that wants them");
   auto effects = take_effects();
@@ -190,18 +190,23 @@ step_effects planner::complete(const step_output& output, std::int64_t took_ns) 
   return effects;
 }
 
-void planner::note_drafting(const step_output& output) {
-  std::uint32_t asked = 0, deepest = 0, rows = 0;
+void planner::note_drafting(const step_output& output, std::int64_t took_ns) {
+  std::uint32_t asked = 0, deepest = 0, decodes = 0, drafts = 0;
   for (const auto& part : in_flight_) {
     const std::uint32_t drafted = part.asks ? part.drafted : 0;
     asked += drafted;
     deepest = std::max(deepest, drafted);
-    rows += part.tokens + part.drafted;
+    decodes += part.tokens;
+    drafts += part.drafted;
   }
   ensure(output.drafts.size() == asked, "planner: as many drafts as the draft model was asked for");
   totals_.drafting_ns_total += static_cast<std::uint64_t>(std::max<std::int64_t>(output.drafting_ns, 0));
-  if (settings_.speculation.model_max > 0 && std::ranges::none_of(in_flight_, &share::prefill))
-    draft_meter_.took(deepest + 1, output.drafting_ns, rows, output.duration_ns - output.drafting_ns);
+  if (settings_.speculation.model_max == 0 || std::ranges::any_of(in_flight_, &share::prefill)) return;
+  // What the devices do not count, messages and the way of tokens to the host, each pass has alike, and the step.
+  const auto passes = deepest + 1;
+  const auto between = std::max<std::int64_t>(took_ns - output.duration_ns, 0) / (passes + 1);
+  draft_meter_.took(passes, output.drafting_ns + between * passes, decodes, drafts,
+                    output.duration_ns - output.drafting_ns + between);
 }
 
 // The first token drawn, and those behind it for as long as the drafts that they were drawn behind are what was drawn.

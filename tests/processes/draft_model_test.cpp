@@ -7,15 +7,19 @@
 #include "processes/support/mover.hpp"
 #include "processes/support/pair_of_processes.hpp"
 
+#include <boost/json.hpp>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <unistd.h>
 
+#include <cstdint>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -37,22 +41,54 @@ protected:
   void TearDown() override { fs::remove_all(folder_); }
 
   /// The default model without its last layers.
-  [[nodiscard]] std::string half_a_model(const std::string& layers = "3", const std::string& context = "2048") const {
-    const auto from = fs::path(GODWIT_SOURCE_DIR) / "gpu/model/default", to = folder_ / ("half" + layers + context);
+  [[nodiscard]] std::string half_a_model(std::uint32_t layers = 3, const std::string& context = "2048") const {
+    const auto from = fs::path(GODWIT_SOURCE_DIR) / "gpu/model/default",
+               to = folder_ / ("half" + std::to_string(layers) + context);
     fs::create_directory(to);
-    for (const auto* file : {"tokenizer.json", "tokenizer_config.json", "generation_config.json", "model.safetensors"})
+    for (const auto* file : {"tokenizer.json", "tokenizer_config.json", "generation_config.json"})
       fs::create_symlink(from / file, to / file);
-    std::ifstream in(from / "config.json");
-    std::string text(std::istreambuf_iterator<char>(in), {});
-    const auto set = [&text](const std::string& old, const std::string& now) {
-      const auto at = text.find(old);
+    auto config = contents(from / "config.json");
+    const auto set = [&config](const std::string& old, const std::string& now) {
+      const auto at = config.find(old);
       ASSERT_NE(at, std::string::npos) << old;
-      text.replace(at, old.size(), now);
+      config.replace(at, old.size(), now);
     };
-    set("\"num_hidden_layers\": 6", "\"num_hidden_layers\": " + layers);
+    set("\"num_hidden_layers\": 6", "\"num_hidden_layers\": " + std::to_string(layers));
     set("\"max_position_embeddings\": 2048", "\"max_position_embeddings\": " + context);
-    std::ofstream(to / "config.json") << text;
+    std::ofstream(to / "config.json") << config;
+    std::ofstream(to / "model.safetensors", std::ios::binary)
+        << with_leading_layers(contents(from / "model.safetensors"), layers);
     return to.string();
+  }
+  static std::string contents(const fs::path& file) {
+    std::ifstream in(file, std::ios::binary);
+    return {std::istreambuf_iterator<char>(in), {}};
+  }
+  /// safetensors: the length of a JSON object, that, and the tensors' bytes.
+  static std::string with_leading_layers(const std::string& file, std::uint32_t layers) {
+    std::uint64_t length = 0;
+    std::memcpy(&length, file.data(), sizeof length);
+    const auto all = boost::json::parse(std::string_view(file).substr(sizeof length, length)).as_object();
+    const auto bytes = std::string_view(file).substr(sizeof length + length);
+    boost::json::object kept;
+    std::string data;
+    for (const auto& [name, entry] : all) {
+      constexpr std::string_view of_layers = "model.layers.";
+      if (name == "__metadata__") continue;
+      if (name.starts_with(of_layers) && std::stoul(std::string(name).substr(of_layers.size())) >= layers) continue;
+      auto tensor = entry.as_object();
+      const auto& place = tensor.at("data_offsets").as_array();
+      const auto first = place.at(0).to_number<std::uint64_t>(), end = place.at(1).to_number<std::uint64_t>();
+      tensor["data_offsets"] = {data.size(), data.size() + (end - first)};
+      data += bytes.substr(first, end - first);
+      kept[name] = std::move(tensor);
+    }
+    auto head = boost::json::serialize(kept);
+    head.resize((head.size() + 7) / 8 * 8, ' ');
+    length = head.size();
+    std::string out(sizeof length, '\0');
+    std::memcpy(out.data(), &length, sizeof length);
+    return out + head + data;
   }
   struct sums {
     std::uint64_t drafted = 0, accepted = 0, steps = 0, generated = 0, store_hits = 0;
@@ -87,10 +123,11 @@ TEST_F(DraftModelOfProcesses, AnswersAreWhatTheyAreWithoutInFewerSteps) {
     for (const auto& one : questions) answers.push_back(ask_all(head.url(), {one}).at(0));
     EXPECT_EQ(difference(answers, calm), "") << draft;
     const auto seen = of(head.control());
-    EXPECT_GT(seen.accepted, 30U);
-    EXPECT_LT(seen.steps, seen.generated);
-    if (draft == "default") {
+    EXPECT_GT(seen.drafted, 0U);
+    if (draft == "default") { // the other one is asked for less, or for nothing, as it is hardly ever right
       EXPECT_GT(seen.right(), 0.9) << "it is the same model";
+      EXPECT_GT(seen.accepted, 30U);
+      EXPECT_LT(seen.steps, seen.generated);
     }
     const auto status = console(head.control()).status();
     ASSERT_TRUE(status && status->instances.size() == 1);
@@ -172,13 +209,13 @@ TEST_F(DraftModelOfProcesses, WhatCannotBeIsSaidInOneLine) {
   };
   EXPECT_THAT(said({"--draft-model", "/nonexistent"}), HasSubstr("--draft-model: "));
   EXPECT_THAT(said({"--draft-tokens", "8"}), HasSubstr("speculation.draft_max: nothing drafts so many tokens without"));
-  EXPECT_THAT(said({"--draft-model", "default", "--draft-tokens", "0"}), HasSubstr("speculation.draft_max"));
-  EXPECT_THAT(said({"--draft-model", "default", "--draft-tokens", "65"}), HasSubstr("speculation.draft_max"));
+  EXPECT_THAT(said({"--draft-model", "default", "--draft-tokens", "0"}), HasSubstr("--draft-tokens is 0 tokens"));
+  EXPECT_THAT(said({"--draft-model", "default", "--draft-tokens", "65"}), HasSubstr("--draft-tokens is 65 tokens"));
   child_process other(godwit_program(), {"model", "random", "--config", "tiny", "--out", (folder_ / "tiny").string()});
   ASSERT_EQ(other.wait_exit(30s), 0) << other.err();
   EXPECT_THAT(said({"--draft-model", (folder_ / "tiny").string()}),
               HasSubstr("its tokenizer has 512 tokens, and that of the model 'default' has 1536"));
-  const auto shorter = half_a_model("2", "1024");
+  const auto shorter = half_a_model(2, "1024");
   EXPECT_THAT(said({"--draft-model", shorter}),
               HasSubstr("its context of 1024 tokens is shorter than the 2048 that are served; set --model-context-max "
                         "1024"));

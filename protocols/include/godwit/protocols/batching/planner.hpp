@@ -319,7 +319,7 @@ private:
   [[nodiscard]] std::uint64_t spare_blocks() const;
   [[nodiscard]] bool may_draft(const planned_request& r) const noexcept;
   [[nodiscard]] std::uint32_t drafts_for(const planned_request& r, std::uint32_t limit, std::uint64_t blocks) const;
-  void note_drafting(const step_output& output);
+  void note_drafting(const step_output& output, std::int64_t took_ns);
   void guess(const planned_request& r, share& part, std::uint32_t room);
   [[nodiscard]] std::vector<std::uint32_t> ask_draft_model(const outline& d);
   void preempt(planned_request& victim, outline& d);
@@ -397,7 +397,6 @@ private:
   load_report totals_;
   pace_meter meter_;
   draft_meter draft_meter_;
-  std::uint64_t drafting_steps_ = 0; ///< in which the draft model could be asked
   std::int64_t blocks_granted_ = 0;  ///< since the last step; less those given back
   std::int64_t places_granted_ = 0;
 };

@@ -21,7 +21,7 @@ struct speculation_settings {
   std::uint32_t tokens_max = 0;     ///< drafted by lookup for a request in a step; 0: none
   std::uint32_t lookup_min = 2;     ///< shortest end of a request's tokens that has to recur for a draft
   std::uint32_t lookup_max = 4;     ///< longest one that is told from shorter ones
-  std::uint32_t batch_max = 16;     ///< in a step of more requests nothing is drafted: it has work enough
+  std::uint32_t batch_max = 16;     ///< in a step of more requests only the draft model drafts: it has work enough
   std::uint32_t prediction_max = 0; ///< drafted from a request's prediction in a step; 0: none
   std::uint32_t model_max = 0;      ///< drafted by the replica's draft model where nothing else is; 0: there is none
   static constexpr std::uint32_t lookback = 32'768; ///< tokens that are looked through, from the end
