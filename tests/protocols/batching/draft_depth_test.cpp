@@ -178,7 +178,8 @@ TEST(DraftMeter, FindsOutWithOneRequest) {
   EXPECT_EQ(meter.depths(std::vector{0.9, 0.9}, 2, 8), (depths{4, 0})) << "of one number of rows follows nothing";
   EXPECT_EQ(meter.depths({}, 3, 8), depths{}) << "nobody wants any";
   for (int i = 0; i < 9; ++i) meter.took(1, 10, 2, 0, 1000);
-  EXPECT_EQ(meter.depths(std::vector{0.9, 0.9}, 2, 8), (depths{3, 3})) << "rows cost nothing, but there were four, a while ago";
+  EXPECT_EQ(meter.depths(std::vector{0.9, 0.9}, 2, 8), (depths{3, 3}))
+      << "rows cost nothing, but there were four, a while ago";
   meter.took(5, 50, 2, 8, 1000);
   EXPECT_EQ(meter.depths(std::vector{0.9, 0.9}, 2, 8), (depths{8, 8}));
 }
