@@ -397,7 +397,7 @@ private:
   load_report totals_;
   pace_meter meter_;
   draft_meter draft_meter_;
-  std::int64_t blocks_granted_ = 0;  ///< since the last step; less those given back
+  std::int64_t blocks_granted_ = 0; ///< since the last step; less those given back
   std::int64_t places_granted_ = 0;
 };
 
