@@ -186,10 +186,8 @@ protected:
   std::shared_ptr<gpu::cuda::cuda_backend> backend_;
 };
 
-TEST_F(CudaTensorParallel, RequestsGoFromOneDeviceToTwoAndBackWhileTheyDecode) {
-  use(2);
-  if (IsSkipped()) return;
-  gpu_cluster d(backend_, {{1, 0}, {2, 0}});
+/// Requests go to and fro until there has been a move each way, and their answers are what they may be.
+void expect_moves_each_way(gpu_cluster& d) {
   std::set<std::pair<std::uint32_t, std::uint32_t>> ways;
   for (std::size_t ended = 0; ended < 40 && ways.size() < 2;) {
     std::vector<std::shared_ptr<waiting_sink>> sinks;
@@ -207,25 +205,19 @@ TEST_F(CudaTensorParallel, RequestsGoFromOneDeviceToTwoAndBackWhileTheyDecode) {
   EXPECT_EQ(ways.size(), 2U) << "each to the other";
 }
 
+TEST_F(CudaTensorParallel, RequestsGoFromOneDeviceToTwoAndBackWhileTheyDecode) {
+  use(2);
+  if (IsSkipped()) return;
+  gpu_cluster d(backend_, {{1, 0}, {2, 0}});
+  expect_moves_each_way(d);
+}
+
 // The draft model is on one device, whatever the model is on, and thinks as the model does but for roundings.
 TEST_F(CudaTensorParallel, ADraftModelsKvGoesAlongFromOneDeviceToTwoAndBack) {
   use(2);
   if (IsSkipped()) return;
   gpu_cluster d(backend_, {{1, 0}, {2, 0}}, true);
-  std::set<std::pair<std::uint32_t, std::uint32_t>> ways;
-  for (std::size_t ended = 0; ended < 40 && ways.size() < 2;) {
-    std::vector<std::shared_ptr<waiting_sink>> sinks;
-    for (std::uint32_t i = 0; i < 2; ++i) sinks.push_back(d.submit(i));
-    ended += 2;
-    ways.merge(d.move_until(ended));
-    d.wait_ended(ended);
-    for (std::uint32_t i = 0; i < 2; ++i) {
-      const std::lock_guard lock(d.all->mutex);
-      EXPECT_FALSE(sinks[i]->record.failed);
-      expect_likely(prompt(i), sinks[i]->record.tokens);
-    }
-  }
-  EXPECT_EQ(ways.size(), 2U) << "each to the other";
+  expect_moves_each_way(d);
   const auto status = d.cluster->status();
   ASSERT_TRUE(status);
   std::uint64_t drafted = 0, accepted = 0;
