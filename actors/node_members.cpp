@@ -105,9 +105,11 @@ std::string node::refuse(const join_cluster& wish) const {
            std::to_string(wish.instances);
   const auto& ours = options_.identity;
   const auto& theirs = wish.model;
-  if (theirs.fingerprint != ours.fingerprint)
+  if (theirs.fingerprint != ours.fingerprint) {
+    const bool drafts = (ours.fingerprint + theirs.fingerprint).find('+') != std::string::npos;
     return "the head serves another model ('" + options_.model + "', fingerprint " + ours.fingerprint +
-           "; the member's is " + theirs.fingerprint + ")";
+           "; the member's is " + theirs.fingerprint + (drafts ? "; what follows + is the draft model's)" : ")");
+  }
   if (theirs.kv_type != ours.kv_type || theirs.kv_block_bytes != ours.kv_block_bytes)
     return "the head's KV cache is " + ours.kv_type + " with " + std::to_string(ours.kv_block_bytes) +
            " bytes a block, the member's " + theirs.kv_type + " with " + std::to_string(theirs.kv_block_bytes);

@@ -198,6 +198,7 @@ TEST_F(DraftModelOfProcesses, AMemberWithoutItIsToldSo) {
   joined member(head.control(), patient({"--instances", "1", "--threads", "1"}));
   EXPECT_EQ(member.process.wait_exit(30s), 1);
   EXPECT_THAT(member.process.err(), HasSubstr("the head serves another model"));
+  EXPECT_THAT(member.process.err(), HasSubstr("what follows + is the draft model's"));
 }
 
 TEST_F(DraftModelOfProcesses, WhatCannotBeIsSaidInOneLine) {

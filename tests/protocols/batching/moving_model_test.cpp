@@ -11,6 +11,7 @@
 namespace godwit::protocols {
 namespace {
 
+using testing_support::drafted_model;
 using testing_support::paged_model;
 
 float logprob_of(token_id token, std::uint32_t index) {
@@ -39,13 +40,14 @@ public:
 
   std::uint64_t moved = 0, moved_waiting = 0, stages = 0, tails = 0, resumed = 0, preempted_moves = 0,
                 cancelled_parked = 0;
+  [[nodiscard]] std::uint64_t asked() const { return engines_[0].model.asked() + engines_[1].model.asked(); }
 
 private:
   struct engine {
     explicit engine(const planner_settings& s) : settings(s), planner(s), model(s.blocks) {}
     planner_settings settings;
     protocols::planner planner;
-    paged_model model;
+    drafted_model model;
     std::optional<step_input> step;
   };
   struct home {
@@ -168,14 +170,13 @@ private:
       for (const auto& slice : e.step->slices) ASSERT_FALSE(homes_.at(slice.request.value()).parked) << "planned";
       return;
     }
-    auto output = e.model.run(*e.step);
-    auto drawn = output.tokens.begin();
-    for (const auto& slice : e.step->slices)
-      if (slice.samples) {
-        drawn->logprob = logprob_of(drawn->id, slice.sample_index);
-        ++drawn;
-      }
+    const auto slices = e.step->slices;
+    auto output = e.model.run(std::move(*e.step), random_);
     e.step.reset();
+    auto drawn = output.tokens.begin();
+    for (const auto& slice : slices)
+      for (std::uint32_t i = 0; slice.samples && i <= slice.drafts_wanted; ++i, ++drawn)
+        drawn->logprob = logprob_of(drawn->id, slice.sample_index + i);
     take(number, e.planner.complete(output));
   }
 
@@ -417,7 +418,7 @@ private:
 // Llumnix section 4.2: whoever runs a request, and however often it moves, its answer is the same, and each token
 // reaches its home once.
 TEST(MovingModel, AnswersDoNotDependOnMovesParkingsAndLostUpdates) {
-  std::array<std::uint64_t, 7> totals{};
+  std::array<std::uint64_t, 8> totals{};
   for (unsigned seed = 0; seed < 600 && !HasFatalFailure(); ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     std::mt19937 random{seed * 7919 + 1};
@@ -435,13 +436,14 @@ TEST(MovingModel, AnswersDoNotDependOnMovesParkingsAndLostUpdates) {
       s.waiting_max = static_cast<std::uint32_t>(1 + random() % 6);
       s.vocabulary = paged_model::vocabulary;
       s.eos = {1, 3};
+      if (seed % 4 == 3) s.speculation.model_max = static_cast<std::uint32_t>(random() % 7); // of either, or of none
       s.queue = {order, static_cast<std::int64_t>(seed % 5)};
       if (s.mode == batching_mode::static_batch) s.batch = {seed % 7 == 0 ? 0.01 : 0.0, seed % 5 == 0 ? 0.005 : 0.0};
     }
     two_instances run{seed, settings};
     run.run(600);
-    const std::array<std::uint64_t, 7> counts{run.moved,   run.moved_waiting,   run.stages,          run.tails,
-                                              run.resumed, run.preempted_moves, run.cancelled_parked};
+    const std::array<std::uint64_t, 8> counts{run.moved,   run.moved_waiting,   run.stages,           run.tails,
+                                              run.resumed, run.preempted_moves, run.cancelled_parked, run.asked()};
     for (std::size_t i = 0; i < counts.size(); ++i) totals[i] += counts[i];
   }
   for (std::size_t i = 0; i < totals.size(); ++i)

@@ -1,13 +1,19 @@
 #pragma once
 
+#include <godwit/protocols/batching/drafting.hpp>
 #include <godwit/protocols/batching/planner.hpp>
 #include <godwit/protocols/ensure.hpp>
+
+#include <gtest/gtest.h>
 
 #include <algorithm>
 #include <array>
 #include <cstdint>
 #include <map>
+#include <random>
+#include <set>
 #include <span>
+#include <utility>
 #include <vector>
 
 namespace godwit::protocols::testing_support {
@@ -131,6 +137,73 @@ private:
   }
   std::vector<std::array<std::uint64_t, tokens_per_block>> pool_;
   std::map<std::uint32_t, std::array<std::uint64_t, tokens_per_block>> host_; ///< by slot
+};
+
+/// A model with a draft model that is the same once more, with a pool of its own: whatever is done to a block of one is
+/// done to that of the other. It guesses wrong only where it is made to, now and then, or where its KV is not the
+/// model's, which is a failure of the test.
+class drafted_model {
+public:
+  explicit drafted_model(std::uint32_t blocks) : model_(blocks), draft_(blocks) {}
+
+  /// As an instance runs a step (actors/instance.cpp). `random`: what the draft model is made to guess.
+  step_output run(step_input step, std::mt19937& random) {
+    std::set<request_id> wanting;
+    for (const auto& slice : step.slices)
+      if (slice.drafts_wanted > 0) wanting.insert(slice.request);
+    asked_ += wanting.size();
+    drafting passes(std::move(step), paged_model::vocabulary, paged_model::vocabulary);
+    std::vector<token_id> first; // as it was guessed
+    for (bool begun = false; auto pass = passes.next(); begun = true) {
+      auto drawn = draft_.run(*pass);
+      for (auto& token : drawn.tokens) {
+        if (!begun) first.push_back(token.id);
+        if (random() % 3 == 0) token.id = static_cast<token_id>(random() % (paged_model::vocabulary + 2)) - 1;
+      }
+      passes.drew(drawn);
+    }
+    const auto drafts = passes.drafts();
+    const auto whole = std::move(passes).step();
+    auto output = model_.run(whole);
+    output.drafts = drafts;
+    if (!wanting.empty())
+      output.drafting_ns = random() % 4 == 0 ? static_cast<std::int64_t>(random() % 2'000)
+                                             : 10 * static_cast<std::int64_t>(drafts.size() + 1);
+    output.duration_ns = 1'000 + 10 * whole.tokens() + output.drafting_ns;
+    std::size_t place = 0, guess = 0;
+    for (const auto& slice : whole.slices) {
+      if (wanting.contains(slice.request)) {
+        EXPECT_EQ(output.tokens.at(place).id, first.at(guess++)) << "the draft model has other KV";
+      }
+      place += slice.draws();
+    }
+    EXPECT_EQ(guess, first.size());
+    return output;
+  }
+  /// Requests that drafts were wanted for, in all steps.
+  [[nodiscard]] std::uint64_t asked() const noexcept { return asked_; }
+
+  void bring(const drafted_model& from, block_id source, block_id destination) {
+    model_.bring(from.model_, source, destination);
+    draft_.bring(from.draft_, source, destination);
+  }
+  void fill(const std::vector<token_id>& tokens, std::uint32_t upto, std::uint32_t first,
+            const std::vector<block_id>& blocks) {
+    for (auto* one : {&model_, &draft_}) one->fill(tokens, upto, first, blocks);
+  }
+  void swap_out(block_id block, swap_slot slot) {
+    for (auto* one : {&model_, &draft_}) one->swap_out(block, slot);
+  }
+  void swap_in(swap_slot slot, block_id block) {
+    for (auto* one : {&model_, &draft_}) one->swap_in(slot, block);
+  }
+  void spoil(block_id block) {
+    for (auto* one : {&model_, &draft_}) one->spoil(block);
+  }
+
+private:
+  paged_model model_, draft_;
+  std::uint64_t asked_ = 0;
 };
 
 } // namespace godwit::protocols::testing_support

@@ -1,10 +1,8 @@
 #include "protocols/batching/paged_model.hpp"
 
-#include <godwit/protocols/batching/drafting.hpp>
 #include <godwit/protocols/kv/chunk_name.hpp>
 
 #include <algorithm>
-#include <array>
 #include <gtest/gtest.h>
 
 #include <map>
@@ -15,14 +13,14 @@
 namespace godwit::protocols {
 namespace {
 
+using testing_support::drafted_model;
 using testing_support::paged_model;
 
 /// Drives one planner at random and holds it to what it promises.
 class random_run {
 public:
   random_run(unsigned seed, planner_settings settings)
-      : random_(seed), settings_(std::move(settings)), planner_(settings_), model_(settings_.blocks),
-        draft_(settings_.blocks) {}
+      : random_(seed), settings_(std::move(settings)), planner_(settings_), model_(settings_.blocks) {}
 
   void run(int operations) {
     for (int i = 0; i < operations && !testing::Test::HasFatalFailure(); ++i) act();
@@ -50,7 +48,7 @@ public:
   }
   [[nodiscard]] load_report load() const { return planner_.load(); }
   [[nodiscard]] std::uint64_t loads_begun() const { return loads_begun_; }
-  [[nodiscard]] std::uint64_t asked() const { return asked_; }
+  [[nodiscard]] std::uint64_t asked() const { return model_.asked(); }
 
 private:
   struct tracked {
@@ -106,8 +104,7 @@ private:
     }
     const bool wanted = planner_.swap_wanted(order.number);
     const auto until = wanted ? below(left) : 0;
-    for (; wanted && left > until; --left)
-      for (auto* one : models()) one->swap_out(order.blocks.at(left - 1), order.slots.at(left - 1));
+    for (; wanted && left > until; --left) model_.swap_out(order.blocks.at(left - 1), order.slots.at(left - 1));
     left = until;
     planner_.swapped_out(order.number, left, below(4) == 0 ? below(200'000) : below(500)); // slow now and then
     if (left == 0) swaps_.erase(which);
@@ -118,8 +115,7 @@ private:
     ASSERT_EQ(order.slots.size(), count);
     ASSERT_EQ(order.upto - order.first, count * tokens_per_block);
     const auto came = below(4) == 0 ? below(count + 1) : count;
-    for (std::uint32_t i = 0; i < came; ++i)
-      for (auto* one : models()) one->swap_in(order.slots[i], order.blocks[i]);
+    for (std::uint32_t i = 0; i < came; ++i) model_.swap_in(order.slots[i], order.blocks[i]);
     for (const auto block : order.blocks) planner_.ledger().release(block);
     planner_.loaded(order, order.first + came * tokens_per_block, below(4) == 0 ? below(200'000) : below(500));
     take(planner_.take_effects());
@@ -132,7 +128,7 @@ private:
     if (order.swap != 0) return end_swap_in(order);
     const auto chunks = (order.upto - order.first) / tokens_per_chunk;
     const auto upto = order.first + (below(3) == 0 ? below(chunks + 1) : chunks) * tokens_per_chunk;
-    for (auto* one : models()) one->fill(order.tokens, upto, order.first, order.blocks);
+    model_.fill(order.tokens, upto, order.first, order.blocks);
     for (const auto block : order.blocks) planner_.ledger().release(block);
     planner_.loaded(order, upto);
     take(planner_.take_effects());
@@ -232,7 +228,7 @@ private:
   void plan() {
     for (std::uint32_t i = 0; i < settings_.blocks; ++i)
       if (const block_id block{i}; planner_.ledger().references(block) == 0 && !planner_.ledger().sealed(block))
-        for (auto* one : models()) one->spoil(block);
+        model_.spoil(block);
     const auto before = running();
     const auto preempted_before = planner_.load().preemptions_total;
     step_ = planner_.plan();
@@ -272,49 +268,13 @@ private:
   }
 
   void complete() {
-    auto output = run_step();
+    const auto output = model_.run(std::move(*step_), random_);
+    step_.reset();
     const auto effects = planner_.complete(output);
     for (const auto id : effects.gone) leaving_.erase(id.value());
     ASSERT_TRUE(leaving_.empty()) << "cancelled requests leave with the step";
     take(effects);
   }
-
-  /// The draft model is the model itself, and guesses wrong only where it is made to: its KV is there wherever the
-  /// model's is.
-  step_output run_step() {
-    std::set<request_id> wanting;
-    for (const auto& slice : step_->slices)
-      if (slice.drafts_wanted > 0) wanting.insert(slice.request);
-    asked_ += wanting.size();
-    drafting passes(std::move(*step_), paged_model::vocabulary, paged_model::vocabulary);
-    step_.reset();
-    std::vector<token_id> first;
-    for (bool begun = false; auto pass = passes.next(); begun = true) {
-      auto drawn = draft_.run(*pass);
-      for (auto& token : drawn.tokens) {
-        if (!begun) first.push_back(token.id);
-        if (below(3) == 0) token.id = static_cast<token_id>(below(paged_model::vocabulary + 2)) - 1;
-      }
-      passes.drew(drawn);
-    }
-    const auto drafts = passes.drafts();
-    const auto step = std::move(passes).step();
-    auto output = model_.run(step);
-    output.drafts = drafts;
-    output.drafting_ns = below(4) == 0 ? below(2'000) : 10 * static_cast<std::int64_t>(drafts.size() + 1);
-    output.duration_ns = 1'000 + 10 * step.tokens() + output.drafting_ns;
-    std::size_t place = 0, guess = 0;
-    for (const auto& slice : step.slices) {
-      if (wanting.contains(slice.request)) {
-        EXPECT_EQ(output.tokens.at(place).id, first.at(guess++)) << "the draft model has other KV";
-      }
-      place += slice.draws();
-    }
-    EXPECT_EQ(guess, first.size());
-    return output;
-  }
-
-  std::array<paged_model*, 2> models() { return {&model_, &draft_}; }
 
   void take(const step_effects& effects) {
     for (const auto& order : effects.loads) {
@@ -374,8 +334,7 @@ private:
   std::mt19937 random_;
   planner_settings settings_;
   planner planner_;
-  paged_model model_, draft_;
-  std::uint64_t asked_ = 0;
+  drafted_model model_;
   std::optional<step_input> step_;
   std::map<std::uint64_t, tracked> known_;
   std::set<std::uint64_t> leaving_;
