@@ -57,10 +57,15 @@ function(godwit_library name)
     $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
 endfunction()
 
+# godwit_compile_together(TARGET [AT_ONCE number])
 # Several files in one go, for what they include takes half of the compiler's time.
 function(godwit_compile_together target)
+  cmake_parse_arguments(ARG "" "AT_ONCE" "" ${ARGN})
   if(GODWIT_UNITY)
-    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 6)
+    if(NOT ARG_AT_ONCE)
+      set(ARG_AT_ONCE 6)
+    endif()
+    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE ${ARG_AT_ONCE})
     # g++ 12 takes a coroutine's frame for a type of a header where its file is included.
     target_compile_options(${target} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>)
   endif()
@@ -73,10 +78,12 @@ function(godwit_compile_quickly target)
   endif()
 endfunction()
 
-# godwit_test(NAME SOURCES files... LIBS libs... [PREFIX text]): one GoogleTest executable, its cases found by CTest.
+# godwit_test(NAME SOURCES files... LIBS libs... [PREFIX text] [ALONE text]): one GoogleTest executable, its cases
+# found by CTest.
 # PREFIX: of the cases' names, for those that another executable has, too.
+# ALONE: a pattern of the files that cannot be compiled together with others.
 function(godwit_test name)
-  cmake_parse_arguments(ARG "" "TIMEOUT;PREFIX" "SOURCES;LIBS;LABELS" ${ARGN})
+  cmake_parse_arguments(ARG "" "TIMEOUT;PREFIX;ALONE" "SOURCES;LIBS;LABELS" ${ARGN})
   if(NOT ARG_SOURCES)
     return()
   endif()
@@ -92,6 +99,12 @@ function(godwit_test name)
     set(ARG_LABELS unit)
   endif()
   add_executable(${name} ${ARG_SOURCES})
+  godwit_compile_together(${name} AT_ONCE 4) # more want more memory than a compiler has
+  if(ARG_ALONE)
+    set(alone ${ARG_SOURCES})
+    list(FILTER alone INCLUDE REGEX "${ARG_ALONE}")
+    set_source_files_properties(${alone} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+  endif()
   if("unit" IN_LIST ARG_LABELS AND TARGET unit_tests)
     add_dependencies(unit_tests ${name})
   endif()

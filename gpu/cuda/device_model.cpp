@@ -20,7 +20,7 @@ namespace {
 using model::data_type;
 using model::tensor_view;
 
-constexpr std::uint64_t alignment = 256;
+constexpr std::uint64_t piece_alignment = 256;
 constexpr std::uint32_t multiple = 8; // of rows and columns, as the products' kernels have it
 constexpr std::uint64_t staging_bytes = std::uint64_t{8} << 20U;
 
@@ -69,7 +69,7 @@ class layout {
 public:
   std::uint64_t take(std::uint64_t bytes) {
     const std::uint64_t at = used_;
-    used_ += (bytes + alignment - 1) / alignment * alignment;
+    used_ += (bytes + piece_alignment - 1) / piece_alignment * piece_alignment;
     return at;
   }
   [[nodiscard]] std::uint64_t used() const noexcept { return used_; }

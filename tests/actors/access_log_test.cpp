@@ -17,8 +17,8 @@ namespace {
 namespace http = transport::http;
 namespace log = runtime::log;
 using std::chrono::milliseconds;
-using testing::HasSubstr;
-using testing::IsEmpty;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 
 struct hand_moved_clock final : runtime::clock {
   [[nodiscard]] std::chrono::nanoseconds now() const noexcept override { return time; }

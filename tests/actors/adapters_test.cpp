@@ -28,8 +28,8 @@ namespace godwit::test {
 using namespace std::chrono_literals;
 using protocols::adapter_ref;
 using protocols::refusal;
-using testing::HasSubstr;
-using testing::Not;
+using ::testing::HasSubstr;
+using ::testing::Not;
 
 namespace {
 
@@ -65,7 +65,7 @@ private:
 };
 
 /// One instance, whose adapters take 50 ms to load.
-class AdaptersOfAnInstance : public testing::Test {
+class AdaptersOfAnInstance : public ::testing::Test {
 protected:
   void start(gpu::sim::sim_adapters_settings settings = {}, bool has_adapters = true) {
     gpu::executor_info info;
@@ -214,7 +214,7 @@ TEST_F(AdaptersOfAnInstance, WithRoomForOneServesOneAfterTheOther) {
 namespace {
 
 /// Two processes, of which the second one's adapters are as said.
-class AdaptersOfTwo : public testing::Test {
+class AdaptersOfTwo : public ::testing::Test {
 protected:
   void start(std::optional<gpu::sim::sim_adapters_settings> there) {
     first = std::make_shared<gpu::sim::sim_adapters>(timers(), gpu::sim::sim_adapters_settings{});

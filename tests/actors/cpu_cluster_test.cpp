@@ -58,7 +58,7 @@ struct outcome {
   std::uint32_t migrations = 0; ///< that were committed
 };
 
-class CpuCluster : public testing::Test {
+class CpuCluster : public ::testing::Test {
 protected:
   void SetUp() override {
     if (!embedded_cpu_model().packed) GTEST_SKIP() << "built without the embedded model";

@@ -12,7 +12,7 @@ namespace godwit::test {
 using namespace std::chrono_literals;
 using protocols::instance_id;
 using protocols::instance_state;
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 namespace {
 

@@ -10,8 +10,8 @@
 namespace godwit::actors {
 
 using protocols::instance_id;
-using testing::HasSubstr;
-using testing::Not;
+using ::testing::HasSubstr;
+using ::testing::Not;
 
 TEST(EngineMetrics, TellOfARequestFromItsFirstStepOn) {
   runtime::metrics::registry registry;

@@ -24,7 +24,7 @@ using namespace std::chrono_literals;
 using protocols::epoch;
 using protocols::instance_id;
 using protocols::request_event;
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 namespace {
 
@@ -54,7 +54,7 @@ private:
   std::shared_ptr<journal> to_;
 };
 
-class FrontendHistory : public testing::Test {
+class FrontendHistory : public ::testing::Test {
 protected:
   FrontendHistory() { start({}); }
   void start(actors::frontend_options options) {
@@ -456,11 +456,11 @@ TEST_F(FrontendHistory, WhatIsExpectedOfAnAnswerGoesWithItsRequestAndWhatItWasIs
   const auto& order = journals[0]->admitted.at(0);
   EXPECT_EQ(order.expected_tokens, 42U);
   EXPECT_EQ(order.ttft_ns, std::chrono::nanoseconds(7s).count());
-  EXPECT_THAT(heard->asked, testing::ElementsAre(100));
-  EXPECT_THAT(seen, testing::ElementsAre(42));
+  EXPECT_THAT(heard->asked, ::testing::ElementsAre(100));
+  EXPECT_THAT(seen, ::testing::ElementsAre(42));
   finish(history("a"), {7, 8, 9, 10, 11});
   EXPECT_TRUE(sink->finished);
-  EXPECT_THAT(heard->ended, testing::ElementsAre(5));
+  EXPECT_THAT(heard->ended, ::testing::ElementsAre(5));
   EXPECT_NE(metrics.back().expose().find("godwit_length_forecasts_total{off=\"more\"} 1"), std::string::npos)
       << "[64, 128) was likely, and it had 5";
 
@@ -565,7 +565,7 @@ TEST_F(FrontendHistory, AnInstanceWhoseWholePoolIsTooSmallIsAvoided) {
   world.run_for(1s);
   ASSERT_TRUE(other->failed) << "all are";
   EXPECT_EQ(other->failed->kind, actors::failure_kind::too_long);
-  EXPECT_THAT(other->failed->message, testing::HasSubstr("larger KV cache"));
+  EXPECT_THAT(other->failed->message, ::testing::HasSubstr("larger KV cache"));
 }
 
 TEST_F(FrontendHistory, ALargerInstanceThatStartsIsWaitedFor) {

@@ -10,8 +10,8 @@ namespace godwit::actors {
 namespace {
 
 namespace http = transport::http;
-using testing::HasSubstr;
-using testing::Not;
+using ::testing::HasSubstr;
+using ::testing::Not;
 
 struct gated {
   explicit gated(gate_options options = {})

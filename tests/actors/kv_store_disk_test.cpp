@@ -16,8 +16,8 @@
 namespace godwit::test {
 
 using namespace std::chrono_literals;
-using testing::Each;
-using testing::ElementsAre;
+using ::testing::Each;
+using ::testing::ElementsAre;
 
 namespace {
 
@@ -342,7 +342,7 @@ TEST_F(ShardDiskTest, TwoShardsOnOneDiskGiveNobodyWhatIsNotTheirs) {
   int missing = 0;
   for (std::uint64_t i = 1; i <= 8; ++i) {
     const auto got = fetch({i});
-    EXPECT_THAT(got, ElementsAre(testing::AnyOf(0, static_cast<int>(i)))) << i;
+    EXPECT_THAT(got, ElementsAre(::testing::AnyOf(0, static_cast<int>(i)))) << i;
     missing += got.front() == 0 ? 1 : 0;
   }
   EXPECT_GE(missing, 4);

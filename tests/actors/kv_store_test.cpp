@@ -17,10 +17,10 @@
 namespace godwit::test {
 
 using namespace std::chrono_literals;
-using testing::Each;
-using testing::ElementsAre;
-using testing::IsEmpty;
-using testing::SizeIs;
+using ::testing::Each;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
 
 namespace {
 
@@ -391,8 +391,8 @@ TEST(KvStore, ShowsWhereItIsAndWhatItHas) {
   const auto used = stores_of(cluster).bytes_used;
   EXPECT_EQ(used, 4 * chunk_bytes);
   const auto page = registry.expose();
-  EXPECT_THAT(page, testing::HasSubstr("godwit_kv_store_bytes{node=\"process-0\"} 32768"));
-  EXPECT_THAT(page, testing::HasSubstr("godwit_kv_store_used_bytes{node=\"process-1\"}"));
+  EXPECT_THAT(page, ::testing::HasSubstr("godwit_kv_store_bytes{node=\"process-0\"} 32768"));
+  EXPECT_THAT(page, ::testing::HasSubstr("godwit_kv_store_used_bytes{node=\"process-1\"}"));
   for (const auto& s : cluster.status().stores) EXPECT_EQ(s.report.bytes, 64 * chunk_bytes) << s.node;
 }
 

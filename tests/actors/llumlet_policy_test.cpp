@@ -16,9 +16,9 @@ namespace godwit::test {
 using namespace std::chrono_literals;
 using protocols::freeness;
 using protocols::request_state;
-using testing::ElementsAre;
-using testing::IsEmpty;
-using testing::SizeIs;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
 
 namespace {
 
@@ -85,7 +85,7 @@ TEST(LlumletPolicy, ARequestStaysForItsCoolDownWhereAMigrationBroughtIt) {
   for (std::uint32_t i = 11; i <= 15; ++i) ASSERT_TRUE(w.admit(1, i, 200, 700)); // longer: not those that go first
   w.mark_rounds(1, 0, 5);
   EXPECT_GT(w.books->committed(), 3U);
-  for (const auto id : brought) EXPECT_THAT(w.with_state(1, request_state::running), testing::Contains(id));
+  for (const auto id : brought) EXPECT_THAT(w.with_state(1, request_state::running), ::testing::Contains(id));
 }
 
 // The scheduler's news of the destination are older than what this instance has just sent there.
@@ -187,7 +187,7 @@ TEST(LlumletPolicy, AHeadOfLineThatFitsElsewhereMovesThereAtOnce) {
   EXPECT_LT(freeness(w.status(0).load), 0);
   w.mark(0, 1);
   w.world.run_for(30ms);
-  EXPECT_THAT(w.with_state(1, request_state::running), testing::Contains(9));
+  EXPECT_THAT(w.with_state(1, request_state::running), ::testing::Contains(9));
   ASSERT_FALSE(w.books->reports.empty());
   EXPECT_EQ(w.books->reports[0].request, protocols::request_id{9}) << "first of all";
   EXPECT_EQ(w.books->reports[0].bytes, 0U);
@@ -401,8 +401,9 @@ TEST(LlumletProfile, FindsTheLoadThatTheDevicesLatencyImplies) {
   llumlet_world w(with_profile(gentle()));
   EXPECT_EQ(w.status(0).headroom_profiled, 512U - 11 * 8);
   ASSERT_FALSE(w.log.empty());
-  EXPECT_THAT(w.log, testing::Contains("instance 0: headroom 424 of 512 blocks (a batch of 88 blocks decodes within 5 "
-                                       "% of unloaded)"));
+  EXPECT_THAT(w.log,
+              ::testing::Contains("instance 0: headroom 424 of 512 blocks (a batch of 88 blocks decodes within 5 "
+                                  "% of unloaded)"));
   ASSERT_TRUE(w.admit(0, 1, 20, 10, 0, 1));
   w.world.run_for(60ms);
   EXPECT_EQ(w.status(0).load.headroom_blocks, 424U);

@@ -34,7 +34,7 @@ private:
   std::vector<protocols::token_update>* kept_;
 };
 
-class Llumlet : public testing::Test {
+class Llumlet : public ::testing::Test {
 protected:
   void SetUp() override {
     gpu::executor_info info;

@@ -14,7 +14,7 @@
 namespace godwit::test {
 
 using namespace std::chrono_literals;
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 namespace {
 
@@ -176,7 +176,7 @@ TEST(Membership, WhoIsLostIsCountedAndWarnedOfWhoLeavesIsNot) {
   c.cluster.run_for(10ms);
   EXPECT_EQ(c.counts->members.value(), 1.0);
   EXPECT_EQ(c.counts->members_lost.value(), 0U);
-  EXPECT_THAT(c.lines->text(), AllOf(HasSubstr("is gone (it leaves)"), testing::Not(HasSubstr("warning"))));
+  EXPECT_THAT(c.lines->text(), AllOf(HasSubstr("is gone (it leaves)"), ::testing::Not(HasSubstr("warning"))));
   c.cluster.system->stop(lost, runtime::stop_reason::killed);
   c.cluster.run_for(10ms);
   EXPECT_EQ(c.counts->members.value(), 0.0);
@@ -405,7 +405,7 @@ TEST(Membership, NewsThatDoNotFitTheBooksChangeNothing) {
     return generations;
   };
   const auto generation = [](std::uint64_t n) { return actors::pair_entry{n, false, {}}; };
-  using testing::ElementsAre;
+  using ::testing::ElementsAre;
   EXPECT_THAT(send(77, 5, {generation(1), generation(4)}), ElementsAre(1, 1, 4));
   EXPECT_THAT(send(77, 4, {generation(9), generation(9)}), ElementsAre(1, 1, 4)) << "older";
   EXPECT_THAT(send(77, 6, {generation(9)}), ElementsAre(1, 1, 4)) << "not its number of instances";

@@ -14,7 +14,7 @@ namespace godwit::test {
 using namespace std::chrono_literals;
 using protocols::epoch;
 using protocols::instance_id;
-using testing::ElementsAre;
+using ::testing::ElementsAre;
 using reclaimed = protocols::ownership_reclaim::answer;
 
 namespace {
@@ -29,7 +29,7 @@ std::vector<protocols::sampled_token> tokens(std::initializer_list<protocols::to
 }
 
 /// A request that instance 0 has under epoch 1.
-class MigrationHome : public testing::Test {
+class MigrationHome : public ::testing::Test {
 protected:
   MigrationHome() {
     for (auto& journal : journals) journal = std::make_shared<idle_llumlet::journal>();

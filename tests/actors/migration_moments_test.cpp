@@ -69,7 +69,7 @@ bool act_at(std::uint64_t seed, std::uint32_t step, const action& act, std::set<
 std::set<std::string> act_at_every_moment(const action& act, std::uint64_t seeds = 10, double bytes_per_second = 4e6) {
   std::set<std::string> ends;
   for (std::uint64_t seed = 1; seed <= seeds; ++seed)
-    for (std::uint32_t step = 0; !testing::Test::HasFailure(); ++step) {
+    for (std::uint32_t step = 0; !::testing::Test::HasFailure(); ++step) {
       SCOPED_TRACE("seed " + std::to_string(seed) + ", step " + std::to_string(step));
       if (!act_at(seed, step, act, ends, bytes_per_second)) {
         EXPECT_GT(step, 50U);

@@ -17,7 +17,7 @@ namespace {
 
 namespace json = boost::json;
 
-class OpenaiAnswer : public testing::Test {
+class OpenaiAnswer : public ::testing::Test {
 protected:
   void SetUp() override {
     tokens = test::embedded_tokens();

@@ -15,7 +15,7 @@
 
 namespace godwit::test {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 using testing_support::plain_beam_search;
 namespace json = boost::json;
 

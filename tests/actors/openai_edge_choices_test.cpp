@@ -9,7 +9,7 @@
 
 namespace godwit::test {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 namespace json = boost::json;
 
 namespace {

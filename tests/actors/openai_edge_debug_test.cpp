@@ -14,7 +14,7 @@
 
 namespace godwit::test {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 using namespace std::chrono_literals;
 
 namespace {
@@ -35,7 +35,7 @@ private:
 };
 
 /// The endpoint's /debug/, over a recording made by hand.
-class EdgeDebug : public testing::Test {
+class EdgeDebug : public ::testing::Test {
 protected:
   void SetUp() override {
     const auto files = gpu::model::embedded_model();

@@ -8,7 +8,7 @@
 
 namespace godwit::test {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 namespace {
 

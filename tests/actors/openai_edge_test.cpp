@@ -7,7 +7,7 @@
 
 namespace godwit::test {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 namespace {
 class OpenaiEdge : public openai_edge_fixture {};
@@ -164,7 +164,7 @@ TEST_F(OpenaiEdge, StopTokenIdsAreNamedAsTheReason) {
   const auto stopped =
       complete(R"({"prompt":"A hacker is","max_tokens":400,"seed":7,"stop_token_ids":[)" + list + "]}");
   EXPECT_THAT(stopped->whole.body, HasSubstr("\"finish_reason\":\"stop\""));
-  EXPECT_THAT(stopped->whole.body, testing::ContainsRegex("\"stop_reason\":[0-9]+"));
+  EXPECT_THAT(stopped->whole.body, ::testing::ContainsRegex("\"stop_reason\":[0-9]+"));
 }
 
 TEST_F(OpenaiEdge, AClientWhoseFrontEndDiesGetsA503AndTheNextOneAnAnswer) {
@@ -176,7 +176,7 @@ TEST_F(OpenaiEdge, AClientWhoseFrontEndDiesGetsA503AndTheNextOneAnAnswer) {
     cluster->system->stop(frontend, runtime::stop_reason::killed);
     const auto late = begin("POST", "/v1/completions", R"({"prompt":"x","max_tokens":5})");
     ASSERT_TRUE(cluster->run_until([&] { return exchange->complete && late->complete; })) << moment;
-    for (const auto& e : {exchange, late}) EXPECT_THAT(e->whole.status, testing::AnyOf(200, 503)) << e->whole.body;
+    for (const auto& e : {exchange, late}) EXPECT_THAT(e->whole.status, ::testing::AnyOf(200, 503)) << e->whole.body;
     cluster->run_for(std::chrono::seconds(40));
     EXPECT_EQ(complete(R"({"prompt":"x","max_tokens":5})")->whole.status, 200);
     EXPECT_EQ(cluster->blocks_used(), 0U) << "the instances drop what a dead home wanted";

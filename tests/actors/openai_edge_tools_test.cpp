@@ -12,8 +12,8 @@
 
 namespace godwit::test {
 
-using testing::HasSubstr;
-using testing::Not;
+using ::testing::HasSubstr;
+using ::testing::Not;
 namespace openai = protocols::openai;
 
 namespace {
@@ -26,7 +26,7 @@ constexpr auto tool_template =
     "{% if add_generation_prompt %}<|im_start|>assistant\n{{ greeting }}<tool_call>{% endif %}";
 
 /// The HTTP endpoint over a simulated cluster, with a template of its own.
-class OpenaiEdgeTools : public testing::Test {
+class OpenaiEdgeTools : public ::testing::Test {
 protected:
   void SetUp() override {
     tokens = embedded_tokens();

@@ -20,7 +20,7 @@ namespace trace = runtime::trace;
 
 namespace {
 
-class EdgeTrace : public testing::Test {
+class EdgeTrace : public ::testing::Test {
 protected:
   void SetUp() override {
     auto files = gpu::model::embedded_model();
@@ -150,7 +150,7 @@ TEST_F(EdgeTrace, TheSpanOfARefusalSaysWhatTheClientWasTold) {
   EXPECT_EQ(all[0].at("status"), "400");
   EXPECT_EQ(all[0].at("error"), "the prompt has no tokens");
   EXPECT_EQ(all[1].at("status"), "404");
-  EXPECT_THAT(all[1].at("error"), testing::HasSubstr("another"));
+  EXPECT_THAT(all[1].at("error"), ::testing::HasSubstr("another"));
   EXPECT_EQ(all[2].at("target"), "/nothing");
   EXPECT_EQ(all[2].at("status"), "404");
   EXPECT_TRUE(all[2].contains("error"));

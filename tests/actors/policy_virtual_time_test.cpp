@@ -73,14 +73,14 @@ stamped submit(sim_cluster& cluster, std::uint32_t number, std::uint32_t prompt,
 
 /// Two requests of 12 to 14 blocks on each of four instances, which run for some ten seconds; then one that needs 48 of
 /// an instance's 64 blocks. Returns how long that one waits for its first token, and what all answered.
-struct long_prompt_run {
+struct virtual_long_prompt_run {
   nanoseconds wait{0};
   std::vector<std::vector<protocols::token_id>> answers;
   std::uint64_t moves = 0;
   std::string log;
 };
-long_prompt_run run_long_prompt(std::uint64_t seed, migration_policy policy, bool log = false) {
-  long_prompt_run out;
+virtual_long_prompt_run run_long_prompt(std::uint64_t seed, migration_policy policy, bool log = false) {
+  virtual_long_prompt_run out;
   {
     sim_cluster cluster(options_of({.seed = seed, .policy = policy}));
     if (log)
@@ -193,7 +193,7 @@ TEST(PolicyVirtualTime, HighPriorityRequestsShareTheInstanceThatKeepsRoomForThem
     std::vector<std::uint32_t> running_where_it_is_kept;
     for (const auto& i : cluster.status().instances)
       if (i.load.headroom_blocks > 0) running_where_it_is_kept.push_back(i.load.running);
-    EXPECT_THAT(running_where_it_is_kept, testing::ElementsAre(3U)) << "seed " << seed;
+    EXPECT_THAT(running_where_it_is_kept, ::testing::ElementsAre(3U)) << "seed " << seed;
     EXPECT_TRUE(cluster.run_until([&] { return std::ranges::all_of(all, [](auto& r) { return r.sink->ended(); }); }));
     for (const auto& r : all) EXPECT_FALSE(r.sink->failed);
   }

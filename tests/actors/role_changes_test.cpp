@@ -19,9 +19,9 @@ using namespace std::chrono_literals;
 using protocols::instance_id;
 using protocols::instance_role;
 using protocols::request_state;
-using testing::HasSubstr;
-using testing::IsEmpty;
-using testing::SizeIs;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
 
 namespace {
 

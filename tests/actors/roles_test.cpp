@@ -19,10 +19,10 @@ namespace godwit::test {
 using namespace std::chrono_literals;
 using protocols::instance_role;
 using protocols::request_state;
-using testing::Contains;
-using testing::ElementsAre;
-using testing::IsEmpty;
-using testing::SizeIs;
+using ::testing::Contains;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
 
 namespace {
 

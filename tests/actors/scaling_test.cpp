@@ -15,8 +15,8 @@ namespace godwit::test {
 using namespace std::chrono_literals;
 using protocols::instance_id;
 using protocols::scaling_mode;
-using testing::ElementsAre;
-using testing::HasSubstr;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 
 namespace {
 
@@ -132,7 +132,7 @@ TEST(Scaling, WhenTheLoadRisesAnInstanceIsOrderedAfterTheHoldAndItsColdStartIsSh
   EXPECT_EQ(page.provisioning, 1U);
   EXPECT_NEAR(static_cast<double>(page.provisioning_ns), 1e9, 1e8);
   EXPECT_EQ(page.scaled_out_total, 0U);
-  EXPECT_THAT(page.scaling_last, testing::EndsWith("below 10 for 2 s, 1 instance"));
+  EXPECT_THAT(page.scaling_last, ::testing::EndsWith("below 10 for 2 s, 1 instance"));
   ASSERT_TRUE(c.run_until_instances(2));
   page = c.page();
   EXPECT_EQ(page.provisioning, 0U);
@@ -366,8 +366,8 @@ TEST(Scaling, WhatFailsToComeIsGivenUpAtOnceAndOrderedAgainAfterTheHold) {
   ASSERT_TRUE(c.cluster.run_until([&] { return c.provisioner->orders.size() == 1; }));
   c.cluster.run_for(10ms);
   EXPECT_EQ(c.page().provisioning, 0U);
-  EXPECT_THAT(c.page().scaling_last, testing::HasSubstr("gave up scaled-1")) << "status says that it came to nothing";
-  EXPECT_THAT(c.page().scaling_last, testing::HasSubstr("exit code 3"));
+  EXPECT_THAT(c.page().scaling_last, ::testing::HasSubstr("gave up scaled-1")) << "status says that it came to nothing";
+  EXPECT_THAT(c.page().scaling_last, ::testing::HasSubstr("exit code 3"));
   const auto begun = c.cluster.world.now();
   ASSERT_TRUE(c.cluster.run_until([&] { return c.provisioner->orders.size() == 2; }));
   EXPECT_GE(c.cluster.world.now() - begun, hold - 300ms);

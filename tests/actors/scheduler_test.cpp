@@ -26,7 +26,7 @@ using protocols::instance_id;
 using protocols::load_report;
 using protocols::migration_cause;
 using protocols::migration_policy;
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 namespace {
 
@@ -97,7 +97,7 @@ std::size_t count_of(const std::string& text, const std::string& part) {
   return n;
 }
 
-class Scheduler : public testing::Test {
+class Scheduler : public ::testing::Test {
 protected:
   void start(std::uint32_t count, const std::function<void(actors::scheduler_options&)>& adjust = {},
              std::uint64_t seed = 1) {

@@ -14,8 +14,8 @@ namespace godwit::test {
 
 using namespace std::chrono_literals;
 using protocols::preemption_mode;
-using testing::HasSubstr;
-using testing::IsEmpty;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 
 namespace {
 

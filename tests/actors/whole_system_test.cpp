@@ -234,7 +234,7 @@ TEST(WholeSystem, ARequestForWhichNoTokenCanBeDrawnEndsAloneWithAnError) {
   expect_whole_answers(sinks);
   ASSERT_TRUE(cluster.run_until([&] { return poisoned->ended(); }));
   ASSERT_TRUE(poisoned->failed);
-  EXPECT_THAT(poisoned->failed->message, testing::HasSubstr("no token can be drawn"));
+  EXPECT_THAT(poisoned->failed->message, ::testing::HasSubstr("no token can be drawn"));
   const auto status = cluster.status();
   EXPECT_EQ(status.redispatches_total, 0U);
   for (const auto& instance : status.instances) EXPECT_EQ(instance.restarts, 0U);

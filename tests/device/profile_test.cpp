@@ -39,7 +39,7 @@ chosen_device emulated_gpus(std::size_t count, std::uint64_t bytes = memory_byte
       gpu::cuda::emulated::make_emulated_drivers(std::vector<gpu::cuda::emulated::emulated_settings>(count, small)));
 }
 
-class ProfileOfGpus : public testing::Test {
+class ProfileOfGpus : public ::testing::Test {
 protected:
   void SetUp() override {
     ASSERT_TRUE(gpu::model::write_random_model("tiny", folder_ / "tiny"));
@@ -61,7 +61,7 @@ protected:
         });
   }
 
-  const fs::path folder_ = fs::path(testing::TempDir()) / ("godwit_gpu_profile_" + std::to_string(::getpid()));
+  const fs::path folder_ = fs::path(::testing::TempDir()) / ("godwit_gpu_profile_" + std::to_string(::getpid()));
   profile_options options_;
   serve_settings asked_;
   std::ostringstream out_;

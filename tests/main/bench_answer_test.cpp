@@ -80,7 +80,7 @@ struct ending {
 
 void PrintTo(const ending& e, std::ostream* os) { *os << e.kind; }
 
-class FailedAnswer : public testing::TestWithParam<ending> {};
+class FailedAnswer : public ::testing::TestWithParam<ending> {};
 
 TEST_P(FailedAnswer, IsCountedByItsKind) {
   auto r = request_record{};
@@ -95,18 +95,18 @@ TEST_P(FailedAnswer, IsCountedByItsKind) {
 
 INSTANTIATE_TEST_SUITE_P(
     AnswerReader, FailedAnswer,
-    testing::Values(ending{429, R"({"error":{"message":"the queue\nis full"}})", std::nullopt, "http_429",
-                           "the queue is full"},
-                    ending{500, "<html>", std::nullopt, "http_500", "<html>"},
-                    ending{502, "", std::nullopt, "http_502", "no message"},
-                    ending{200, text_event, std::nullopt, "truncated", "the stream ended without [DONE]"},
-                    ending{200, text_event, client_error{client_error_kind::closed, "gone"}, "disconnect", "gone"},
-                    ending{200, text_event, client_error{client_error_kind::timeout, "late"}, "timeout", "late"},
-                    ending{0, "", client_error{client_error_kind::connect, "refused"}, "connect", "refused"},
-                    ending{200, "data: {\"error\":{\"message\":\"boom\"}}\n\ndata: [DONE]\n\n", std::nullopt,
-                           "error_event", "boom"},
-                    ending{200, "data: nonsense\n\ndata: [DONE]\n\n", std::nullopt, "bad_stream",
-                           "an event of the stream is not JSON: nonsense"}));
+    ::testing::Values(ending{429, R"({"error":{"message":"the queue\nis full"}})", std::nullopt, "http_429",
+                             "the queue is full"},
+                      ending{500, "<html>", std::nullopt, "http_500", "<html>"},
+                      ending{502, "", std::nullopt, "http_502", "no message"},
+                      ending{200, text_event, std::nullopt, "truncated", "the stream ended without [DONE]"},
+                      ending{200, text_event, client_error{client_error_kind::closed, "gone"}, "disconnect", "gone"},
+                      ending{200, text_event, client_error{client_error_kind::timeout, "late"}, "timeout", "late"},
+                      ending{0, "", client_error{client_error_kind::connect, "refused"}, "connect", "refused"},
+                      ending{200, "data: {\"error\":{\"message\":\"boom\"}}\n\ndata: [DONE]\n\n", std::nullopt,
+                             "error_event", "boom"},
+                      ending{200, "data: nonsense\n\ndata: [DONE]\n\n", std::nullopt, "bad_stream",
+                             "an event of the stream is not JSON: nonsense"}));
 
 TEST(AnswerReader, CountsACancelledRequestAsUnfinishedNotAsFailed) {
   auto r = request_record{};

@@ -246,7 +246,7 @@ TEST(BenchCommand, ReportsWhatItHasWhenItIsStopped) {
 TEST(BenchCommand, SavesALineForEachRequest) {
   auto server = fake_server([](const auto&, auto) { return script{}; });
   auto options = options_for(server);
-  options.save = testing::TempDir() + "/godwit_bench_save_" + std::to_string(::getpid()) + ".jsonl";
+  options.save = ::testing::TempDir() + "/godwit_bench_save_" + std::to_string(::getpid()) + ".jsonl";
   EXPECT_EQ(bench(options).code, 0);
   auto in = std::ifstream(options.save);
   auto line = std::string{};

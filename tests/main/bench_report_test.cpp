@@ -6,7 +6,7 @@
 namespace godwit::main {
 namespace {
 
-constexpr std::int64_t ms = 1'000'000;
+constexpr std::int64_t millisecond = 1'000'000;
 
 request_record answered(std::int64_t scheduled, std::int64_t started, std::int64_t first, std::int64_t last,
                         std::int64_t ended, std::uint32_t tokens) {
@@ -14,11 +14,11 @@ request_record answered(std::int64_t scheduled, std::int64_t started, std::int64
   r.outcome = bench_outcome::answered;
   r.prompt_tokens = 100;
   r.answer_tokens = tokens;
-  r.scheduled_ns = scheduled * ms;
-  r.started_ns = started * ms;
-  r.first_text_ns = first * ms;
-  r.last_text_ns = last * ms;
-  r.ended_ns = ended * ms;
+  r.scheduled_ns = scheduled * millisecond;
+  r.started_ns = started * millisecond;
+  r.first_text_ns = first * millisecond;
+  r.last_text_ns = last * millisecond;
+  r.ended_ns = ended * millisecond;
   r.pieces = tokens;
   r.usage_answer = tokens;
   r.usage_prompt = 101;

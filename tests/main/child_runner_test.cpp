@@ -18,7 +18,7 @@ using namespace std::chrono_literals;
 namespace {
 
 /// How a child ended, for a thread that waits.
-class ending {
+class ending_child {
 public:
   std::function<void(std::string)> taker() {
     return [this](std::string how) {
@@ -49,7 +49,7 @@ private:
 class sign {
 public:
   explicit sign(const std::string& name)
-      : file_(testing::TempDir() + "godwit_child_" + std::to_string(::getpid()) + "_" + name) {}
+      : file_(::testing::TempDir() + "godwit_child_" + std::to_string(::getpid()) + "_" + name) {}
   sign(const sign&) = delete;
   sign& operator=(const sign&) = delete;
   ~sign() { std::filesystem::remove(file_); }
@@ -66,7 +66,7 @@ private:
   std::string file_;
 };
 
-child_order shell(const std::string& name, const std::string& command, ending& to) {
+child_order shell(const std::string& name, const std::string& command, ending_child& to) {
   child_order order;
   order.name = name;
   order.arguments = {"/bin/sh", "-c", command};
@@ -78,7 +78,7 @@ child_order shell(const std::string& name, const std::string& command, ending& t
 
 TEST(ChildRunner, SaysHowAChildEnded) {
   child_runner children;
-  ending good, bad, killed, missing;
+  ending_child good, bad, killed, missing;
   children.start(shell("a", "exit 0", good));
   children.start(shell("b", "exit 7", bad));
   children.start(shell("c", "kill -9 $$", killed));
@@ -94,16 +94,16 @@ TEST(ChildRunner, SaysHowAChildEnded) {
 
 TEST(ChildRunner, WhatAChildPrintsComesWithItsErrorsOrIsDropped) {
   const auto printed = [](bool drops) {
-    testing::internal::CaptureStderr();
+    ::testing::internal::CaptureStderr();
     {
       child_runner children;
-      ending end;
+      ending_child end;
       auto talks = shell("talks", "echo said; echo wrong >&2", end);
       talks.drops_output = drops;
       children.start(std::move(talks));
       EXPECT_EQ(end.wait(), "");
     }
-    return testing::internal::GetCapturedStderr();
+    return ::testing::internal::GetCapturedStderr();
   };
   EXPECT_EQ(printed(false), "said\nwrong\n");
   EXPECT_EQ(printed(true), "wrong\n");
@@ -111,7 +111,7 @@ TEST(ChildRunner, WhatAChildPrintsComesWithItsErrorsOrIsDropped) {
 
 TEST(ChildRunner, OneThatTakesTooLongIsKilledWithWhatItStarted) {
   child_runner children;
-  ending end;
+  ending_child end;
   auto slow = shell("slow", "sleep 1000 & wait", end);
   slow.time_max = 100ms;
   children.start(std::move(slow));
@@ -120,7 +120,7 @@ TEST(ChildRunner, OneThatTakesTooLongIsKilledWithWhatItStarted) {
 
 TEST(ChildRunner, OneThatIsStoppedMayEndByItselfAndIsKilledWhereItDoesNot) {
   child_runner children(2s); // in which the polite one ends by itself on a busy machine, too
-  ending polite, deaf;
+  ending_child polite, deaf;
   const sign polite_is_ready("polite"), deaf_is_ready("deaf");
   children.start(
       shell("polite", "trap 'exit 5' TERM; " + polite_is_ready.give() + "; while :; do sleep 0.01; done", polite));
@@ -135,7 +135,7 @@ TEST(ChildRunner, OneThatIsStoppedMayEndByItselfAndIsKilledWhereItDoesNot) {
 }
 
 TEST(ChildRunner, NoChildOutlivesIt) {
-  ending first, second, late;
+  ending_child first, second, late;
   {
     child_runner children(2s); // in which the first one ends by itself on a busy machine, too
     const sign first_runs("first"), second_is_ready("second");
@@ -157,7 +157,7 @@ TEST(ChildRunner, NoChildOutlivesIt) {
 
 TEST(ChildRunner, ChildrenGetTheirEnvironmentAndNoneOfOurFiles) {
   child_runner children;
-  ending end;
+  ending_child end;
   auto order = shell("env", "test \"$WHO\" = me && test -z \"$HOME\" && test ! -e /proc/self/fd/9 && exit 42", end);
   order.environment = {"WHO=me"};
   const int file = ::dup2(0, 9); // as a socket of ours

@@ -12,7 +12,7 @@
 namespace godwit::main {
 namespace {
 
-using testing::ElementsAre;
+using ::testing::ElementsAre;
 
 TEST(CommandWords, AnEmptyValueIsAWordOfItsOwnAndFlagsHaveNone) {
   CLI::App app("test", "test");
@@ -30,7 +30,7 @@ TEST(CommandWords, AnEmptyValueIsAWordOfItsOwnAndFlagsHaveNone) {
 }
 
 TEST(OutputFile, IsAnothersByAnyName) {
-  const auto folder = std::filesystem::path(testing::TempDir()) / ("godwit_same_" + std::to_string(::getpid()));
+  const auto folder = std::filesystem::path(::testing::TempDir()) / ("godwit_same_" + std::to_string(::getpid()));
   std::filesystem::create_directories(folder);
   const auto file = folder / "file", link = folder / "link", to_nothing = folder / "to_nothing";
   std::ofstream(file) << "x";
@@ -48,7 +48,7 @@ TEST(OutputFile, IsAnothersByAnyName) {
 }
 
 TEST(OutputFile, IsLookedAtAndNotTouched) {
-  const auto folder = std::filesystem::path(testing::TempDir()) / ("godwit_output_" + std::to_string(::getpid()));
+  const auto folder = std::filesystem::path(::testing::TempDir()) / ("godwit_output_" + std::to_string(::getpid()));
   std::filesystem::create_directories(folder);
   const auto file = folder / "file";
   EXPECT_EQ(why_not_writable(file), std::nullopt);

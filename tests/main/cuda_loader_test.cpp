@@ -16,8 +16,8 @@ namespace godwit::main {
 namespace {
 
 using namespace std::chrono_literals;
-using testing::ElementsAre;
-using testing::HasSubstr;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 
 struct fake_model final : gpu::cuda::cuda_model {
   fake_model(std::uint32_t where, gpu::tensor_parallel::place what) : device(where), part(what) {}
@@ -84,7 +84,7 @@ private:
   std::uint32_t count_;
 };
 
-class CudaLoader : public testing::Test {
+class CudaLoader : public ::testing::Test {
 protected:
   void SetUp() override {
     auto files = gpu::model::embedded_model();

@@ -12,10 +12,10 @@
 namespace godwit::main {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 /// Of this process: tests run side by side.
-std::string own_file(const std::string& name) { return testing::TempDir() + std::to_string(::getpid()) + "_" + name; }
+std::string own_file(const std::string& name) { return ::testing::TempDir() + std::to_string(::getpid()) + "_" + name; }
 
 serve_settings with(device_choice device, std::string plugin) {
   serve_settings settings;

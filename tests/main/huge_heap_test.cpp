@@ -48,8 +48,8 @@ TEST(HugeHeap, IsMarkedAndTakesNoMemoryUntilItIsUsed) {
   GTEST_SKIP() << "another malloc";
 #endif
   if (resident() == 0 || !linux_gives_them()) GTEST_SKIP() << "no huge pages to be had here";
-  testing::FLAGS_gtest_death_test_style = "threadsafe";
-  EXPECT_EXIT(take_some(), testing::ExitedWithCode(0), "");
+  ::testing::FLAGS_gtest_death_test_style = "threadsafe";
+  EXPECT_EXIT(take_some(), ::testing::ExitedWithCode(0), "");
 }
 
 TEST(HugeHeap, AskedForNothingDoesNothing) { EXPECT_EQ(use_huge_pages(0), 0U); }

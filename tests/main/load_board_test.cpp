@@ -12,8 +12,8 @@ namespace {
 
 using protocols::instance_id;
 using protocols::load_report;
-using testing::HasSubstr;
-using testing::Not;
+using ::testing::HasSubstr;
+using ::testing::Not;
 
 actors::instance_entry ready(std::uint32_t id, std::uint64_t generation = 1) {
   return {instance_id{id}, generation, true, {}};

@@ -9,8 +9,8 @@
 namespace godwit::main {
 namespace {
 
-using testing::ElementsAre;
-using testing::IsEmpty;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
 
 runtime::config::problems with_levels(const std::string& levels) {
   serve_settings settings;

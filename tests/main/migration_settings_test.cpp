@@ -32,7 +32,7 @@ TEST(Failpoints, TheNthPassingOfTheNamedPlaceEndsTheProcess) {
         (*traps)("source.copied");
         (*traps)("source.copied");
       },
-      testing::KilledBySignal(SIGKILL), "");
+      ::testing::KilledBySignal(SIGKILL), "");
 }
 
 TEST(Failpoints, WrongTextSaysWhatIsWrong) {
@@ -54,11 +54,11 @@ TEST(FabricSettings, AnAdvertisedAddressIsOneOfTheSameFamily) {
   settings.fabric.port = 20'000;
   for (const auto* fine : {"", "192.0.2.7"}) {
     settings.fabric.advertise = fine;
-    EXPECT_THAT(registry.validate(), testing::IsEmpty()) << fine;
+    EXPECT_THAT(registry.validate(), ::testing::IsEmpty()) << fine;
   }
   for (const auto* wrong : {"0.0.0.0", "example.com", "192.0.2.7:20000", "2001:db8::7"}) {
     settings.fabric.advertise = wrong;
-    EXPECT_THAT(registry.validate(), testing::ElementsAre(testing::HasSubstr("fabric.advertise"))) << wrong;
+    EXPECT_THAT(registry.validate(), ::testing::ElementsAre(::testing::HasSubstr("fabric.advertise"))) << wrong;
   }
 }
 
@@ -66,13 +66,13 @@ TEST(MigrationSettings, AShareWithWhichNoCopyEndsIsRefused) {
   serve_settings settings;
   runtime::config::registry registry;
   declare(registry, settings);
-  EXPECT_THAT(registry.validate(), testing::IsEmpty());
+  EXPECT_THAT(registry.validate(), ::testing::IsEmpty());
   for (const double fine : {0.01, 1.0}) {
     settings.migration.copy_share = fine;
-    EXPECT_THAT(registry.validate(), testing::IsEmpty());
+    EXPECT_THAT(registry.validate(), ::testing::IsEmpty());
   }
   settings.migration.copy_share = 0.009;
-  EXPECT_THAT(registry.validate(), testing::ElementsAre(testing::HasSubstr("give 0.01 to 1, or 0")));
+  EXPECT_THAT(registry.validate(), ::testing::ElementsAre(::testing::HasSubstr("give 0.01 to 1, or 0")));
 }
 
 TEST(FabricAddress, IsOneThatAnotherProcessCanBeTold) {

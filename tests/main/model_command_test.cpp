@@ -29,7 +29,7 @@ std::string smallest() {
       ->name;
 }
 
-class ModelCommand : public testing::Test {
+class ModelCommand : public ::testing::Test {
 protected:
   void SetUp() override { fs::remove_all(directory_); }
   void TearDown() override { fs::remove_all(directory_); }
@@ -40,7 +40,7 @@ protected:
     return write_random({smallest(), directory_, 3, force}, out_, errors_);
   }
 
-  const fs::path directory_ = fs::path(testing::TempDir()) / ("godwit_model_command_" + std::to_string(::getpid()));
+  const fs::path directory_ = fs::path(::testing::TempDir()) / ("godwit_model_command_" + std::to_string(::getpid()));
   std::ostringstream out_;
   std::ostringstream errors_;
 };

@@ -15,7 +15,7 @@
 namespace godwit::main {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 // --- highest_rate
 
@@ -92,11 +92,11 @@ plan_options options_of(std::uint32_t instances) {
   return o;
 }
 
-struct outcome {
+struct plan_outcome {
   int code = 0;
   std::string out, err;
 };
-outcome planned(const plan_options& options) {
+plan_outcome planned(const plan_options& options) {
   std::ostringstream out, err;
   const auto code = run_plan(options, out, err);
   return {code, out.str(), err.str()};
@@ -119,8 +119,8 @@ TEST(Plan, TriesEveryDivisionAndEverySizeOfAStepAndPutsTheBestFirst) {
     EXPECT_GE(entry.attainment, options.attainment);
     EXPECT_GT(entry.rate, 0);
   }
-  EXPECT_THAT(ways, testing::UnorderedElementsAre(" 256", " 512", "prefill:1,decode:2 256", "prefill:1,decode:2 512",
-                                                  "prefill:2,decode:1 256", "prefill:2,decode:1 512"));
+  EXPECT_THAT(ways, ::testing::UnorderedElementsAre(" 256", " 512", "prefill:1,decode:2 256", "prefill:1,decode:2 512",
+                                                    "prefill:2,decode:1 256", "prefill:2,decode:1 512"));
   EXPECT_TRUE(std::ranges::is_sorted(*plan, std::greater{}, &plan_entry::rate));
 }
 
@@ -169,7 +169,7 @@ TEST(Plan, WhereNothingMeetsTheObjectivesSaysSo) {
     EXPECT_TRUE(entry.at("attainment").is_null());
   }
   options.sim.json = false;
-  EXPECT_THAT(planned(options).out, testing::Not(HasSubstr("godwit serve")));
+  EXPECT_THAT(planned(options).out, ::testing::Not(HasSubstr("godwit serve")));
 }
 
 // Answers that take long fill the memory slowly: a run that ends before tells of a cluster that is half empty.
@@ -193,7 +193,7 @@ TEST(Plan, ARunLastsTenTimesAsLongAsItsLongestRequests) {
   EXPECT_GT(plan->front().rate, found);
   options.sim.json = false;
   EXPECT_THAT(planned(options).out, HasSubstr("in the long run it bears less"));
-  EXPECT_THAT(planned(options).out, testing::ContainsRegex("all mixed .* ms  \\*\n")) << "the way itself says so";
+  EXPECT_THAT(planned(options).out, ::testing::ContainsRegex("all mixed .* ms  \\*\n")) << "the way itself says so";
 }
 
 TEST(Plan, ARateThatNothingBoundsIsToldAsSuch) {

@@ -14,7 +14,7 @@
 namespace godwit::main {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 std::string error_of(const std::vector<std::string>& changes) {
   const auto wish = parse_policies(changes);
@@ -51,9 +51,9 @@ TEST(PolicyCommand, AWrongNameIsAWrongCommandLineAndNoHeadIsAsked) {
   command_result result;
   add_policy_command(app, result);
   app.parse("policy set migration=sometimes --control 127.0.0.1:1");
-  testing::internal::CaptureStderr();
+  ::testing::internal::CaptureStderr();
   EXPECT_EQ(result.run(), 2);
-  const auto said = testing::internal::GetCapturedStderr();
+  const auto said = ::testing::internal::GetCapturedStderr();
   EXPECT_THAT(said, HasSubstr("'sometimes'"));
   EXPECT_EQ(std::count(said.begin(), said.end(), '\n'), 1);
 }
@@ -90,9 +90,9 @@ TEST(ControlConnection, SaysInOneLineWhatIsWrongWithItsAddressAndWhoDoesNotAnswe
     command_result result;
     add_drain_command(app, result);
     app.parse(line);
-    testing::internal::CaptureStderr();
+    ::testing::internal::CaptureStderr();
     const auto code = result.run();
-    return std::pair(code, testing::internal::GetCapturedStderr());
+    return std::pair(code, ::testing::internal::GetCapturedStderr());
   };
   const auto [wrong, complaint] = run("drain 1 --control nowhere");
   EXPECT_EQ(wrong, 2);

@@ -22,7 +22,7 @@ namespace {
 namespace fs = std::filesystem;
 using ::testing::HasSubstr;
 
-class ProfileCommand : public testing::Test {
+class ProfileCommand : public ::testing::Test {
 protected:
   void SetUp() override {
     if (!gpu::model::embedded_model()) GTEST_SKIP() << "no embedded model";
@@ -34,7 +34,7 @@ protected:
   }
   void TearDown() override { fs::remove(file_); }
 
-  const fs::path file_ = fs::path(testing::TempDir()) / ("godwit_profile_" + std::to_string(::getpid()) + ".json");
+  const fs::path file_ = fs::path(::testing::TempDir()) / ("godwit_profile_" + std::to_string(::getpid()) + ".json");
   profile_options options_;
   std::ostringstream out_;
   std::ostringstream errors_;

@@ -13,10 +13,10 @@
 namespace godwit::main {
 namespace {
 
-class ReadyFile : public testing::Test {
+class ReadyFile : public ::testing::Test {
 protected:
   void SetUp() override {
-    std::string name = testing::TempDir() + "godwit-ready-XXXXXX";
+    std::string name = ::testing::TempDir() + "godwit-ready-XXXXXX";
     ASSERT_NE(::mkdtemp(name.data()), nullptr);
     folder_ = name;
   }

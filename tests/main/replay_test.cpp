@@ -20,10 +20,10 @@ namespace {
 
 namespace trace = runtime::trace;
 
-class ReplayOfSimulations : public testing::Test {
+class ReplayOfSimulations : public ::testing::Test {
 protected:
   void SetUp() override {
-    file = (std::filesystem::path(testing::TempDir()) / ("godwit-replay-test-" + std::to_string(::getpid()) + ".gwt"))
+    file = (std::filesystem::path(::testing::TempDir()) / ("godwit-replay-test-" + std::to_string(::getpid()) + ".gwt"))
                .string();
   }
   void TearDown() override { std::filesystem::remove(file); }

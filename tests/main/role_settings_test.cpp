@@ -12,9 +12,9 @@
 namespace godwit::main {
 namespace {
 
-using testing::ElementsAre;
-using testing::HasSubstr;
-using testing::IsEmpty;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 using enum protocols::instance_role;
 
 serve_settings with_roles(std::vector<std::string> roles) {

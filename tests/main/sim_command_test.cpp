@@ -28,20 +28,20 @@
 namespace godwit::main {
 namespace {
 
-struct outcome {
+struct sim_outcome {
   int code = 0;
   std::string out;
   std::string err;
 };
 
-outcome simulate(const sim_options& options) {
+sim_outcome simulate(const sim_options& options) {
   std::ostringstream out, err;
   const auto code = run_sim(options, out, err);
   return {code, out.str(), err.str()};
 }
 
 /// The command as it is typed.
-outcome typed(const std::string& line, const std::string& command_name = "sim") {
+sim_outcome typed(const std::string& line, const std::string& command_name = "sim") {
   CLI::App app("godwit", "godwit");
   command_result command;
   add_sim_command(app, command);
@@ -72,7 +72,7 @@ sim_options options_of(const std::string& lengths, double rate, std::size_t requ
   return o;
 }
 
-boost::json::object parse(const outcome& result) {
+boost::json::object parse(const sim_outcome& result) {
   EXPECT_EQ(std::count(result.out.begin(), result.out.end(), '\n'), 1) << result.out << result.err;
   return boost::json::parse(result.out).as_object();
 }
@@ -85,7 +85,7 @@ double figure(const boost::json::object& report, const char* what, const char* o
 struct scratch {
   std::filesystem::path path;
   explicit scratch(const std::string& name)
-      : path(std::filesystem::path(testing::TempDir()) / ("godwit_sim_" + std::to_string(::getpid()) + "_" + name)) {
+      : path(std::filesystem::path(::testing::TempDir()) / ("godwit_sim_" + std::to_string(::getpid()) + "_" + name)) {
     std::filesystem::remove_all(path);
     std::filesystem::create_directories(path);
   }
@@ -489,7 +489,7 @@ TEST(SimCommand, NamesTheSettingsOfAFileThatChangedTheRunAndThoseThatDidNot) {
                            "[trace]\nlevel = \"content\"\n[llumlet]\nsequences_max = 64\n";
   const auto file = folder.write("sim.toml", toml);
   const std::string small = "--json --instances 2 --lengths S-S --rate 4 --requests 40 --config '" + file + "'";
-  const auto settings = [](const outcome& result) {
+  const auto settings = [](const sim_outcome& result) {
     EXPECT_EQ(result.code, 0) << result.err;
     std::string names;
     const auto report = boost::json::parse(result.out);

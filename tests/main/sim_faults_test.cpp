@@ -19,13 +19,13 @@
 namespace godwit::main {
 namespace {
 
-struct outcome {
+struct faulty_outcome {
   int code = 0;
   std::string out;
   std::string err;
 };
 
-outcome simulate(const sim_options& options) {
+faulty_outcome simulate_faults(const sim_options& options) {
   std::ostringstream out, err;
   const auto code = run_sim(options, out, err);
   return {code, out.str(), err.str()};
@@ -44,7 +44,7 @@ sim_options with(const std::string& faults, std::size_t requests = 200) {
   return o;
 }
 
-class SimFaults : public testing::Test {
+class SimFaults : public ::testing::Test {
 protected:
   SimFaults() { std::filesystem::create_directories(folder); }
   ~SimFaults() override { std::filesystem::remove_all(folder); }
@@ -55,7 +55,7 @@ protected:
     return text.str();
   }
   std::filesystem::path folder =
-      std::filesystem::path(testing::TempDir()) / ("godwit_sim_faults_" + std::to_string(::getpid()));
+      std::filesystem::path(::testing::TempDir()) / ("godwit_sim_faults_" + std::to_string(::getpid()));
 };
 
 constexpr auto several = "crash:instance-3@5s+10s,cut:head/instance-2@10s+2s,freeze:instance-1@20s+2s,"
@@ -66,18 +66,18 @@ constexpr auto several = "crash:instance-3@5s+10s,cut:head/instance-2@10s+2s,fre
 TEST_F(SimFaults, TheSameSeedAndPlanSayTheSameBytes) {
   auto options = with(several);
   options.csv = file("first.csv");
-  const auto first = simulate(options);
+  const auto first = simulate_faults(options);
   EXPECT_EQ(first.code, 0) << first.err;
   options.csv = file("again.csv");
-  EXPECT_EQ(first.out, simulate(options).out);
+  EXPECT_EQ(first.out, simulate_faults(options).out);
   EXPECT_EQ(read(file("first.csv")), read(file("again.csv")));
   options.load.seed = 2;
-  EXPECT_NE(first.out, simulate(options).out);
+  EXPECT_NE(first.out, simulate_faults(options).out);
 }
 
 TEST_F(SimFaults, TheReportSaysWhatStruckAndWhatBecameOfTheRequests) {
   auto options = with("crash:instance-3@5s+10s,crash:instance-3@6s,cut:head/instance-2@100h");
-  const auto report = boost::json::parse(simulate(options).out).as_object();
+  const auto report = boost::json::parse(simulate_faults(options).out).as_object();
   EXPECT_EQ(report.at("setup").at("faults").as_string(), *options.faults);
   const auto& faults = report.at("faults").as_object();
   ASSERT_EQ(faults.at("faults").as_array().size(), 2U);
@@ -94,7 +94,7 @@ TEST_F(SimFaults, TheReportSaysWhatStruckAndWhatBecameOfTheRequests) {
 
   options.json = false;
   options.csv = file("requests.csv");
-  const auto text = simulate(options).out;
+  const auto text = simulate_faults(options).out;
   EXPECT_NE(text.find("\nfaults crash:instance-3@5s+10s,"), std::string::npos) << text;
   EXPECT_NE(text.find("faults              1 struck: 1 crash; 1 found nothing to strike; 1 planned after the end\n"
                       "  crash:instance-3@5s+10s\n"
@@ -111,7 +111,7 @@ TEST_F(SimFaults, TheReportSaysWhatStruckAndWhatBecameOfTheRequests) {
 TEST_F(SimFaults, RequestsThatNobodyTakesFailWithTheirCause) {
   auto options = with("crash:instance-0@5s,crash:instance-1@5s,crash:instance-2@5s,crash:instance-3@5s", 60);
   options.settings.frontend.placement_timeout = std::chrono::minutes(1);
-  const auto result = simulate(options);
+  const auto result = simulate_faults(options);
   EXPECT_EQ(result.code, 1);
   const auto report = boost::json::parse(result.out).as_object();
   EXPECT_EQ(report.at("unfinished").as_int64(), 0);
@@ -121,7 +121,7 @@ TEST_F(SimFaults, RequestsThatNobodyTakesFailWithTheirCause) {
   EXPECT_EQ(report.at("faults").at("failures").at("no instance took the request in time").as_int64(), failed);
   options.json = false;
   options.csv = file("requests.csv");
-  EXPECT_NE(simulate(options).out.find(": no instance took the request in time\n"), std::string::npos);
+  EXPECT_NE(simulate_faults(options).out.find(": no instance took the request in time\n"), std::string::npos);
   EXPECT_NE(read(options.csv).find(",unavailable,,0,0.000000000\n"), std::string::npos);
 }
 
@@ -129,7 +129,7 @@ TEST_F(SimFaults, WithoutAPlanNothingSpeaksOfThem) {
   auto options = with("");
   options.faults.reset();
   options.csv = file("requests.csv");
-  const auto result = simulate(options);
+  const auto result = simulate_faults(options);
   EXPECT_EQ(result.out.find("fault"), std::string::npos) << result.out;
   EXPECT_TRUE(read(options.csv).starts_with("request,")) << "the file is there";
   EXPECT_EQ(read(options.csv).find("dispatched_again"), std::string::npos);
@@ -137,7 +137,7 @@ TEST_F(SimFaults, WithoutAPlanNothingSpeaksOfThem) {
 
 TEST_F(SimFaults, AWrongPlanIsRefusedWithOneLine) {
   for (const auto* plan : {"", "crush:instance-1@5s", "crash:instance-4@5s", "crash:instance-1", "random:5"}) {
-    const auto result = simulate(with(plan));
+    const auto result = simulate_faults(with(plan));
     EXPECT_EQ(result.code, 2) << plan;
     EXPECT_EQ(result.out, "");
     EXPECT_TRUE(result.err.starts_with("godwit: --faults: '")) << result.err;
@@ -148,9 +148,9 @@ TEST_F(SimFaults, AWrongPlanIsRefusedWithOneLine) {
 TEST_F(SimFaults, ARecordedRunIsTheSameAndCanBeReplayed) {
   auto options = with(several, 60);
   options.settings.trace.level = runtime::trace::level::content;
-  const auto alone = simulate(options);
+  const auto alone = simulate_faults(options);
   options.record = file("s.gwt");
-  const auto recorded = simulate(options);
+  const auto recorded = simulate_faults(options);
   EXPECT_EQ(alone.out, recorded.out);
   auto all = runtime::trace::read_file(options.record);
   ASSERT_TRUE(all);

@@ -14,13 +14,13 @@ using actors::sim::cluster_sample;
 using actors::sim::request_record;
 using actors::sim::simulation_result;
 
-constexpr std::int64_t ms = 1'000'000;
+constexpr std::int64_t per_ms = 1'000'000;
 
 request_record answered(std::int64_t arrival, std::int64_t first, std::int64_t last, std::uint32_t tokens) {
   request_record r;
-  r.arrival_ns = arrival * ms;
-  r.first_token_ns = first * ms;
-  r.last_token_ns = r.ended_ns = last * ms;
+  r.arrival_ns = arrival * per_ms;
+  r.first_token_ns = first * per_ms;
+  r.last_token_ns = r.ended_ns = last * per_ms;
   r.prompt_tokens = 100;
   r.answer_tokens = tokens;
   return r;
@@ -31,19 +31,19 @@ simulation_result three() {
   simulation_result run;
   run.requests = {answered(0, 100, 500, 5), answered(1000, 1300, 1300, 1), answered(1000, 1100, 1400, 4)};
   run.requests[0].preemptions = 2;
-  run.requests[0].preemption_loss_ns = 150 * ms;
+  run.requests[0].preemption_loss_ns = 150 * per_ms;
   run.requests[0].cached_tokens = 16;
   run.requests[1].priority = 1;
-  run.requests[1].dispatched_ns = 1010 * ms; // and it took 290 ms from there
-  run.requests[1].expected_ns = 240 * ms;
+  run.requests[1].dispatched_ns = 1010 * per_ms; // and it took 290 ms from there
+  run.requests[1].expected_ns = 240 * per_ms;
   run.requests[1].migrations = 1;
-  run.requests[1].stall_ns = 30 * ms;
+  run.requests[1].stall_ns = 30 * per_ms;
   run.requests[2].failed = actors::failure_kind::overloaded;
-  run.duration_ns = 2000 * ms;
+  run.duration_ns = 2000 * per_ms;
   run.instance_seconds = 3.0;
   run.instances_max = 2;
-  run.stalls_ns = {30 * ms};
-  run.gaps_ns = {90 * ms};
+  run.stalls_ns = {30 * per_ms};
+  run.gaps_ns = {90 * per_ms};
   run.stages[2] = 1;
   run.moved_waiting = 3;
   run.migrating_seconds = 0.6;
@@ -55,7 +55,7 @@ simulation_result three() {
 
 cluster_sample sample_at(std::int64_t time, std::uint64_t used, std::uint64_t fragmented) {
   cluster_sample s;
-  s.time_ns = time * ms;
+  s.time_ns = time * per_ms;
   s.blocks_total = 200;
   s.blocks_used = used;
   s.fragmented.blocks = fragmented;
@@ -235,7 +235,7 @@ TEST(SimReport, ComparesFirstTokensWithWhatWasExpected) {
   const sim_setup setup;
   auto run = three();
   run.requests[0].dispatched_ns = 0;
-  run.requests[0].expected_ns = 125 * ms; // and it took 100
+  run.requests[0].expected_ns = 125 * per_ms; // and it took 100
   const auto report = make_report(setup, run);
   EXPECT_EQ(report.over_expected.count, 2U);
   EXPECT_DOUBLE_EQ(report.over_expected.max, 290.0 / 240);

@@ -15,8 +15,8 @@ using protocols::instance_id;
 using protocols::instance_state;
 using protocols::migration_cause;
 using protocols::request_event;
-using testing::HasSubstr;
-using testing::Not;
+using ::testing::HasSubstr;
+using ::testing::Not;
 
 protocols::instance_status instance(std::uint32_t id, instance_state state) {
   protocols::instance_status out;
@@ -138,7 +138,7 @@ TEST(StatusOutput, ShowsStoppedInstancesAmongTheOthers) {
   EXPECT_EQ(all.at(1).at("node").as_string(), "there:2");
   EXPECT_TRUE(all.at(1).at("freeness").is_null());
   const auto text = status_table(page);
-  EXPECT_THAT(text, testing::ContainsRegex(" 1  stopped +- +- .* there:2"));
+  EXPECT_THAT(text, ::testing::ContainsRegex(" 1  stopped +- +- .* there:2"));
   EXPECT_LT(text.find(" 0  ready"), text.find(" 1  stopped"));
   EXPECT_LT(text.find(" 1  stopped"), text.find(" 2  starting"));
 }

@@ -26,7 +26,7 @@ namespace json = boost::json;
 namespace trace = runtime::trace;
 
 /// What a command line did.
-struct outcome {
+struct trace_outcome {
   int code = -1;
   std::string out;
   std::string errors;
@@ -48,13 +48,13 @@ private:
   std::streambuf* before_;
 };
 
-outcome run(const std::string& line) {
+trace_outcome run(const std::string& line) {
   CLI::App app("godwit", "godwit");
   command_result result;
   add_trace_command(app, result);
   taken out(std::cout);
   taken errors(std::cerr);
-  outcome o;
+  trace_outcome o;
   try {
     app.parse(line);
     o.code = result.run();
@@ -73,7 +73,7 @@ bool is_harmless(const std::string& text) {
   return true;
 }
 
-class TraceCommand : public testing::Test {
+class TraceCommand : public ::testing::Test {
 protected:
   void SetUp() override {
     fs::create_directories(directory_);
@@ -91,11 +91,11 @@ protected:
     const auto written = trace::write_file(path(name), r);
     ASSERT_TRUE(written) << written.error().message;
   }
-  [[nodiscard]] outcome ask(const std::string& before, const std::string& after = "") const {
+  [[nodiscard]] trace_outcome ask(const std::string& before, const std::string& after = "") const {
     return run("trace " + before + " " + path("run.gwt") + " " + after);
   }
 
-  const fs::path directory_ = fs::path(testing::TempDir()) / ("godwit_trace_command_" + std::to_string(::getpid()));
+  const fs::path directory_ = fs::path(::testing::TempDir()) / ("godwit_trace_command_" + std::to_string(::getpid()));
 };
 
 TEST_F(TraceCommand, ListsProcessesActorsAndRequests) {

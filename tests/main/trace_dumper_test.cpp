@@ -27,15 +27,15 @@
 namespace godwit::main {
 
 namespace trace = runtime::trace;
-using testing::ElementsAre;
-using testing::HasSubstr;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 
 namespace {
 
-class TraceDumper : public testing::Test {
+class TraceDumper : public ::testing::Test {
 protected:
   void SetUp() override {
-    folder = std::filesystem::path(testing::TempDir()) / ("godwit_dumper_" + std::to_string(::getpid()));
+    folder = std::filesystem::path(::testing::TempDir()) / ("godwit_dumper_" + std::to_string(::getpid()));
     std::filesystem::remove_all(folder);
   }
   void TearDown() override { std::filesystem::remove_all(folder); }
@@ -229,8 +229,8 @@ TEST_F(TraceDumper, OnlyWhatIsNotTheDefaultIsNamedInTheFacts) {
   EXPECT_THAT(changed_settings(settings), ElementsAre(std::pair<std::string, std::string>("instances.count", "3"),
                                                       std::pair<std::string, std::string>("trace.level", "content")));
   const auto facts = facts_of({"serve", "here", ""}, settings);
-  EXPECT_THAT(facts, testing::Contains(trace::attribute("setting:instances.count", "3")));
-  EXPECT_THAT(facts, testing::Contains(trace::attribute("model", "default")));
+  EXPECT_THAT(facts, ::testing::Contains(trace::attribute("setting:instances.count", "3")));
+  EXPECT_THAT(facts, ::testing::Contains(trace::attribute("model", "default")));
 }
 
 TEST_F(TraceDumper, AnInvariantThatFailsMakesADump) {

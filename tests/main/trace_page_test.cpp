@@ -21,8 +21,8 @@ namespace {
 
 namespace json = boost::json;
 namespace trace = runtime::trace;
-using testing::HasSubstr;
-using testing::Not;
+using ::testing::HasSubstr;
+using ::testing::Not;
 
 json::object page_of(const trace::recording& from, const trace::page_json_options& options = {}) {
   return json::parse(trace::page_json(from, options)).as_object();

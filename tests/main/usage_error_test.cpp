@@ -11,8 +11,8 @@
 namespace godwit::main {
 namespace {
 
-using testing::HasSubstr;
-using testing::Not;
+using ::testing::HasSubstr;
+using ::testing::Not;
 
 /// What is said of a command line that is wrong.
 std::string said_of(const std::string& line) {

@@ -20,7 +20,7 @@ namespace json = boost::json;
 
 namespace {
 
-class BeamsOfProcesses : public testing::Test {
+class BeamsOfProcesses : public ::testing::Test {
 protected:
   void SetUp() override {
     if (!has_default_model()) GTEST_SKIP() << "built without the embedded model";

@@ -26,13 +26,13 @@
 namespace godwit::test {
 
 using namespace std::chrono_literals;
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 namespace {
 
 namespace fs = std::filesystem;
 
-class DraftModelOfProcesses : public testing::Test {
+class DraftModelOfProcesses : public ::testing::Test {
 protected:
   void SetUp() override {
     if (!has_default_model()) GTEST_SKIP() << "built without the embedded model";

@@ -33,15 +33,15 @@ namespace godwit::test {
 
 namespace http = transport::http;
 using namespace std::chrono_literals;
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 namespace {
 
-class HttpFront : public testing::Test {
+class HttpFront : public ::testing::Test {
 protected:
   void SetUp() override {
     if (!has_default_model()) GTEST_SKIP() << "built without the embedded model";
-    folder = std::filesystem::path(testing::TempDir()) / ("godwit_front_" + std::to_string(::getpid()));
+    folder = std::filesystem::path(::testing::TempDir()) / ("godwit_front_" + std::to_string(::getpid()));
     std::filesystem::create_directories(folder);
   }
   void TearDown() override { std::filesystem::remove_all(folder); }
@@ -155,7 +155,7 @@ TEST_F(HttpFront, KeysAreReadFromAFileAndAgainWhenItChanges) {
   std::this_thread::sleep_for(2500ms);
   EXPECT_EQ(ask(models, {{"Authorization", "Bearer sk-second"}}).status, 200);
   EXPECT_TRUE(head.process.wait_log("there is no key in it", 30s));
-  EXPECT_THAT(head.process.err(), testing::Not(HasSubstr("sk-")));
+  EXPECT_THAT(head.process.err(), ::testing::Not(HasSubstr("sk-")));
 }
 
 TEST_F(HttpFront, TheBenchmarkSendsTheKeyOfItsEnvironment) {
@@ -198,7 +198,7 @@ TEST_F(HttpFront, ARequestAndARefusalHaveTheirIds) {
   EXPECT_THAT(ask(url, {{"X-Request-Id", "from-a-proxy.7"}}, completion).body, HasSubstr("\"cmpl-from-a-proxy.7\""));
   const auto odd = ask(url, {{"X-Request-Id", "two words"}}, completion);
   EXPECT_EQ(odd.status, 200) << "a proxy's field is nobody's error";
-  EXPECT_THAT(odd.body, testing::Not(HasSubstr("two words")));
+  EXPECT_THAT(odd.body, ::testing::Not(HasSubstr("two words")));
   const auto refused = ask(url, {}, "{}");
   EXPECT_EQ(refused.status, 400);
   EXPECT_TRUE(refused.fields.contains("X-Request-Id"));
@@ -220,7 +220,7 @@ TEST_F(HttpFront, ABenchmarkReachesItInTlsWhereItTrustsIt) {
   const self_signed own("server", "IP:127.0.0.1");
   served head(small({"--tls-cert", own.certificate(), "--tls-key", own.key()}));
   ASSERT_TRUE(head.wait_ready()) << head.process.err();
-  ASSERT_THAT(head.url(), testing::StartsWith("https://"));
+  ASSERT_THAT(head.url(), ::testing::StartsWith("https://"));
   const auto bench = [&](const std::vector<std::string>& trusting) {
     std::vector<std::string> arguments{"bench", "--url", head.url(), "--requests", "2", "--lengths", "fixed:16:4"};
     arguments.insert(arguments.end(), trusting.begin(), trusting.end());
@@ -261,7 +261,7 @@ TEST_F(HttpFront, AFileOfASettingThatCannotBeUsedEndsTheStartWithTwo) {
     child_process command(godwit_program(), all);
     EXPECT_EQ(command.wait_exit(60s), 2) << says;
     EXPECT_THAT(command.err(), HasSubstr(says));
-    EXPECT_THAT(command.err(), testing::StartsWith("godwit: "));
+    EXPECT_THAT(command.err(), ::testing::StartsWith("godwit: "));
   }
 }
 

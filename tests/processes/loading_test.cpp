@@ -20,8 +20,8 @@
 namespace godwit::test {
 
 using namespace std::chrono_literals;
-using testing::HasSubstr;
-using testing::Not;
+using ::testing::HasSubstr;
+using ::testing::Not;
 
 namespace fs = std::filesystem;
 namespace json = boost::json;
@@ -82,10 +82,10 @@ double cpu_seconds() {
   return seconds(used.ru_utime) + seconds(used.ru_stime);
 }
 
-class Loading : public testing::Test {
+class Loading : public ::testing::Test {
 protected:
   void SetUp() override {
-    folder = fs::path(testing::TempDir()) / ("godwit_loading_" + std::to_string(::getpid()));
+    folder = fs::path(::testing::TempDir()) / ("godwit_loading_" + std::to_string(::getpid()));
     fs::create_directories(folder);
     child_process write(godwit_program(), {"model", "random", "--config", "tiny", "--out", model()});
     ASSERT_EQ(write.wait_exit(20s), 0) << write.err();

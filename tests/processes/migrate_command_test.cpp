@@ -14,8 +14,8 @@
 namespace godwit::test {
 
 using namespace std::chrono_literals;
-using testing::HasSubstr;
-using testing::StartsWith;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
 
 namespace json = boost::json;
 
@@ -53,7 +53,7 @@ std::optional<place> find_request(console& through, round_of_answers& round) {
 
 } // namespace
 
-class MigrateCommand : public testing::Test {
+class MigrateCommand : public ::testing::Test {
 protected:
   void SetUp() override {
     if (!has_default_model()) GTEST_SKIP() << "built without the embedded model";

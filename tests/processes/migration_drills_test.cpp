@@ -69,7 +69,7 @@ quiz make_quiz(std::size_t count, std::uint32_t tokens) {
   return out;
 }
 
-class MigrationDrills : public testing::Test {
+class MigrationDrills : public ::testing::Test {
 protected:
   /// On a busy machine the answers of a round may be over before a request has moved.
   static constexpr int rounds_max = 20;

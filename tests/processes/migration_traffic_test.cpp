@@ -14,7 +14,7 @@ namespace godwit::test {
 
 using namespace std::chrono_literals;
 
-class MigrationTraffic : public testing::Test {
+class MigrationTraffic : public ::testing::Test {
 protected:
   void SetUp() override {
     if (!has_default_model()) GTEST_SKIP() << "built without the embedded model";
@@ -90,7 +90,7 @@ TEST_F(MigrationTraffic, DraftsChangeNoTokenEither) {
 
 // Half of the requests have an adapter, which each process brings when the first of them comes to it.
 TEST_F(MigrationTraffic, RequestsWithAdaptersMoveLikeOthers) {
-  const auto folder = std::filesystem::path(testing::TempDir()) / ("godwit_adapters_" + std::to_string(::getpid()));
+  const auto folder = std::filesystem::path(::testing::TempDir()) / ("godwit_adapters_" + std::to_string(::getpid()));
   std::filesystem::remove_all(folder);
   for (const std::string name : {"sql", "law"}) {
     child_process write(godwit_program(), {"model", "adapter", "--out", folder / name, "--rank", "12", "--seed",

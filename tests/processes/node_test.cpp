@@ -25,13 +25,13 @@
 namespace godwit::test {
 
 using namespace std::chrono_literals;
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 namespace {
 
 const std::vector<std::string> one_small{"--instances", "1", "--threads", "1"};
 
-class Nodes : public testing::Test {
+class Nodes : public ::testing::Test {
 protected:
   void SetUp() override {
     if (!has_default_model()) GTEST_SKIP() << "built without the embedded model";
@@ -258,7 +258,7 @@ TEST_F(Nodes, HeadAndMemberMayOpenWhatTheSystemAllows) {
 
 TEST_F(Nodes, AReadyFileIsThereWhileAProcessTakesRequests) {
   const std::filesystem::path folder =
-      std::filesystem::path(testing::TempDir()) / ("godwit_ready_" + std::to_string(::getpid()));
+      std::filesystem::path(::testing::TempDir()) / ("godwit_ready_" + std::to_string(::getpid()));
   std::filesystem::create_directories(folder);
   const auto of_head = folder / "head", of_member = folder / "member";
   std::ofstream(of_head) << "of an earlier one\n";
@@ -309,7 +309,7 @@ TEST_F(Nodes, AReadyFileIsThereWhileAProcessTakesRequests) {
 
 TEST_F(Nodes, AHangupEndsNobodyAndOpensTheLogFilesAnew) {
   const std::filesystem::path folder =
-      std::filesystem::path(testing::TempDir()) / ("godwit_hangup_" + std::to_string(::getpid()));
+      std::filesystem::path(::testing::TempDir()) / ("godwit_hangup_" + std::to_string(::getpid()));
   std::filesystem::create_directories(folder);
   const auto logs_to = [&](const char* name) {
     return patient({"--instances", "1", "--threads", "1", "--log-file", (folder / name).string()});

@@ -16,11 +16,11 @@
 namespace godwit::test {
 
 using namespace std::chrono_literals;
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 namespace json = boost::json;
 
-class OperatorCommands : public testing::Test {
+class OperatorCommands : public ::testing::Test {
 protected:
   struct outcome {
     int code = -1;
@@ -85,7 +85,7 @@ TEST_F(OperatorCommands, PoliciesAreSwitchedWhileTheServerRuns) {
   EXPECT_EQ(status.at("dispatch_policy").as_string(), "round_robin");
   EXPECT_EQ(status.at("migration_policy").as_string(), "none");
   EXPECT_TRUE(status.at("migration_paused").as_bool());
-  EXPECT_THAT(run({"policy", "resume"}).out, testing::Not(HasSubstr("paused")));
+  EXPECT_THAT(run({"policy", "resume"}).out, ::testing::Not(HasSubstr("paused")));
   const auto wrong = run({"policy", "set", "dispatch=best"});
   EXPECT_EQ(wrong.code, 2);
   EXPECT_THAT(wrong.err, HasSubstr("there are freeness, infaas"));

@@ -21,11 +21,11 @@
 namespace godwit::test {
 
 using namespace std::chrono_literals;
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 namespace {
 
-class Replaying : public testing::Test {
+class Replaying : public ::testing::Test {
 protected:
   struct outcome {
     int code = -1;
@@ -33,8 +33,8 @@ protected:
   };
   void SetUp() override {
     if (!has_default_model()) GTEST_SKIP() << "built without the embedded model";
-    file =
-        (std::filesystem::path(testing::TempDir()) / ("godwit_replay_" + std::to_string(::getpid()) + ".gwt")).string();
+    file = (std::filesystem::path(::testing::TempDir()) / ("godwit_replay_" + std::to_string(::getpid()) + ".gwt"))
+               .string();
   }
   void TearDown() override {
     std::filesystem::remove(file);

@@ -18,7 +18,7 @@ namespace godwit::test {
 
 using namespace std::chrono_literals;
 using protocols::instance_role;
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 namespace {
 
@@ -33,7 +33,7 @@ struct two_processes {
   }
 };
 
-class RolesOfProcesses : public testing::Test {
+class RolesOfProcesses : public ::testing::Test {
 protected:
   void SetUp() override {
     if (!has_default_model()) GTEST_SKIP() << "built without the embedded model";

@@ -18,8 +18,8 @@
 namespace godwit::test {
 
 using namespace std::chrono_literals;
-using testing::HasSubstr;
-using testing::MatchesRegex;
+using ::testing::HasSubstr;
+using ::testing::MatchesRegex;
 
 namespace {
 
@@ -87,7 +87,7 @@ private:
   std::filesystem::path notes_;
 };
 
-class ScalingProcesses : public testing::Test {
+class ScalingProcesses : public ::testing::Test {
 protected:
   void SetUp() override {
     if (!has_default_model()) GTEST_SKIP() << "built without the embedded model";

@@ -20,13 +20,13 @@ namespace godwit::test {
 namespace http = transport::http;
 using namespace std::chrono_literals;
 using std::chrono::steady_clock;
-using testing::Each;
-using testing::Field;
-using testing::HasSubstr;
+using ::testing::Each;
+using ::testing::Field;
+using ::testing::HasSubstr;
 
 namespace {
 
-class Shutdown : public testing::Test {
+class Shutdown : public ::testing::Test {
 protected:
   void SetUp() override {
     if (!has_default_model()) GTEST_SKIP() << "built without the embedded model";
@@ -41,7 +41,7 @@ protected:
     EXPECT_TRUE(round.wait_ended(10s));
     const auto answers = round.answers();
     EXPECT_THAT(answers, Each(Field("finish", &streamed_answer::finish, "")));
-    EXPECT_THAT(answers, Each(Field("error", &streamed_answer::error, testing::Not(""))));
+    EXPECT_THAT(answers, Each(Field("error", &streamed_answer::error, ::testing::Not(""))));
   }
 };
 

@@ -18,29 +18,29 @@
 namespace godwit::test {
 
 using namespace std::chrono_literals;
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 namespace {
 
-struct place {
+struct divided_place {
   protocols::request_id request;
   protocols::instance_id at, other;
   std::string device;
   std::uint64_t tokens = 0;
 };
 /// Where the only request decodes, and the other of two instances.
-std::optional<place> find_request(console& through) {
+std::optional<divided_place> find_request(console& through) {
   const auto now = through.status(true);
   if (!now || now->instances.size() != 2) return std::nullopt;
   for (std::size_t i = 0; i < 2; ++i)
     for (const auto& r : now->instances[i].requests)
       if (r.answer_tokens > 0)
-        return place{r.request, now->instances[i].instance, now->instances[1 - i].instance, now->instances[i].device,
-                     r.answer_tokens};
+        return divided_place{r.request, now->instances[i].instance, now->instances[1 - i].instance,
+                             now->instances[i].device, r.answer_tokens};
   return std::nullopt;
 }
 
-std::string migrate(const place& what, const std::string& control) {
+std::string migrate(const divided_place& what, const std::string& control) {
   child_process command(godwit_program(), {"migrate", std::to_string(what.request.value()), "--to",
                                            std::to_string(what.other.value()), "--control", control});
   const auto code = command.wait_exit(20s);
@@ -51,7 +51,7 @@ constexpr auto no_answer = "did not answer in time";
 
 } // namespace
 
-class TensorParallelProcesses : public testing::Test {
+class TensorParallelProcesses : public ::testing::Test {
 protected:
   void SetUp() override {
     if (!has_default_model()) GTEST_SKIP() << "built without the embedded model";
@@ -134,7 +134,7 @@ TEST_F(TensorParallelProcesses, BetweenInstancesOfTheSameDegreeMovesChangeNoToke
 }
 
 TEST_F(TensorParallelProcesses, WhatIsRecordedOfSeveralDevicesAndOfMovesBetweenDegreesComesAgain) {
-  const auto base = std::filesystem::path(testing::TempDir()) / ("godwit_degrees_" + std::to_string(::getpid()));
+  const auto base = std::filesystem::path(::testing::TempDir()) / ("godwit_degrees_" + std::to_string(::getpid()));
   const std::string files[]{base.string() + ".head.gwt", base.string() + ".member.gwt"};
   const auto recorded = [](const std::string& file, const char* degree) {
     return patient({"--trace", file, "--trace-level", "content", "--trace-prompts", "--tensor-parallel", degree});

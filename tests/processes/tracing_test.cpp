@@ -23,11 +23,11 @@ namespace godwit::test {
 namespace analysis = runtime::trace::analysis;
 namespace trace = runtime::trace;
 using namespace std::chrono_literals;
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 namespace {
 
-class Tracing : public testing::Test {
+class Tracing : public ::testing::Test {
 protected:
   struct outcome {
     int code = -1;
@@ -35,9 +35,9 @@ protected:
   };
   void SetUp() override {
     if (!has_default_model()) GTEST_SKIP() << "built without the embedded model";
-    const auto* const test = testing::UnitTest::GetInstance()->current_test_info();
-    folder =
-        std::filesystem::path(testing::TempDir()) / ("godwit_trace_" + std::to_string(::getpid()) + "_" + test->name());
+    const auto* const test = ::testing::UnitTest::GetInstance()->current_test_info();
+    folder = std::filesystem::path(::testing::TempDir()) /
+             ("godwit_trace_" + std::to_string(::getpid()) + "_" + test->name());
     std::filesystem::remove_all(folder);
     std::filesystem::create_directories(folder);
   }
@@ -242,15 +242,15 @@ TEST_F(Tracing, TheClientsTraceGoesInAndOut) {
   EXPECT_EQ(answer->status, 200);
   const auto told = answer->fields.find("traceparent");
   ASSERT_TRUE(told);
-  EXPECT_THAT(std::string(*told), testing::StartsWith("00-0af7651916cd43dd8448eb211c80319c-"));
+  EXPECT_THAT(std::string(*told), ::testing::StartsWith("00-0af7651916cd43dd8448eb211c80319c-"));
   head.process.signal(SIGTERM);
   ASSERT_EQ(head.process.wait_exit(20s), 0);
   const auto all = read(path("t.gwt"));
   const auto span = std::ranges::find_if(all.events, [&](const auto& e) { return all.name_of(e) == "http.request"; });
   ASSERT_NE(span, all.events.end());
   const trace::attribute clients{"traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"};
-  EXPECT_THAT(span->attributes, testing::Contains(clients));
-  EXPECT_THAT(span->attributes, testing::Contains(trace::attribute{"answered", std::string(*told)}));
+  EXPECT_THAT(span->attributes, ::testing::Contains(clients));
+  EXPECT_THAT(span->attributes, ::testing::Contains(trace::attribute{"answered", std::string(*told)}));
 }
 
 TEST_F(Tracing, AnOperatorDumpsTheLastSecondsOfAllProcesses) {

@@ -15,7 +15,7 @@ using actors::sim::fault_draws;
 using actors::sim::fault_kind;
 using actors::sim::parse_faults;
 using actors::sim::random_faults;
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 namespace {
 

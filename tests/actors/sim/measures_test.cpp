@@ -91,7 +91,7 @@ TEST(PromptOf, RepeatsWhatTheTraceSaysIsSharedAndNothingElse) {
   EXPECT_FALSE(std::equal(a.begin(), a.begin() + 512, c.begin()));
   EXPECT_NE(prompt_of(request_of(64, {}), 3, 32'000, 7), prompt_of(request_of(64, {}), 4, 32'000, 7));
   EXPECT_EQ(prompt_of(request_of(64, {}), 3, 32'000, 7), prompt_of(request_of(64, {}), 3, 32'000, 7));
-  EXPECT_THAT(a, testing::Each(testing::AllOf(testing::Ge(0), testing::Lt(32'000))));
+  EXPECT_THAT(a, ::testing::Each(::testing::AllOf(::testing::Ge(0), ::testing::Lt(32'000))));
 }
 
 } // namespace godwit::test

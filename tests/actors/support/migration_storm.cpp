@@ -205,7 +205,7 @@ storm_outcome run_storms(storm s, std::uint64_t count) {
   const char* more = std::getenv("GODWIT_TEST_SEEDS");
   count *= more == nullptr ? 1 : std::max<std::uint64_t>(1, std::strtoull(more, nullptr, 10));
   storm_outcome sum;
-  for (s.seed = 1; s.seed <= count && !testing::Test::HasFailure(); ++s.seed) {
+  for (s.seed = 1; s.seed <= count && !::testing::Test::HasFailure(); ++s.seed) {
     SCOPED_TRACE("seed " + std::to_string(s.seed));
     sum.add(run_storm(s));
   }

@@ -18,7 +18,7 @@
 namespace godwit::test {
 
 /// The HTTP endpoint over a simulated cluster, called as the server would call it.
-class openai_edge_fixture : public testing::Test {
+class openai_edge_fixture : public ::testing::Test {
 protected:
   void SetUp() override {
     auto files = gpu::model::embedded_model();

@@ -20,7 +20,7 @@
 namespace godwit::test {
 
 /// Asks a shard of four chunks of 512 bytes, and has a fabric of its own.
-class ShardTest : public testing::Test {
+class ShardTest : public ::testing::Test {
 protected:
   ShardTest() : network(world.timers(), {}), ours(network.make_fabric("ours")), theirs(network.make_fabric("theirs")) {
     system = std::make_unique<runtime::sim::system>(world, runtime::sim::system_settings{});

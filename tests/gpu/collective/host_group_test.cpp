@@ -16,8 +16,8 @@ namespace {
 
 using namespace std::chrono_literals;
 using std::chrono::steady_clock;
-using testing::AnyOf;
-using testing::HasSubstr;
+using ::testing::AnyOf;
+using ::testing::HasSubstr;
 
 /// Runs `body` on a thread for each rank and waits for all.
 void run_ranks(const std::vector<std::shared_ptr<communicator>>& group,

@@ -114,7 +114,7 @@ std::vector<answered> answers(const std::vector<asked>& all, std::uint32_t token
   return out;
 }
 
-class ConstrainedAnswers : public testing::Test {
+class ConstrainedAnswers : public ::testing::Test {
 protected:
   void SetUp() override {
     if (!model_here().packed) GTEST_SKIP() << "built without the embedded model";

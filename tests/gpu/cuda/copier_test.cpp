@@ -20,7 +20,7 @@ using protocols::memory_kind;
 using protocols::memory_region;
 using regions = std::vector<memory_region>;
 
-class DeviceCopier : public testing::Test {
+class DeviceCopier : public ::testing::Test {
 protected:
   static constexpr std::size_t piece = 4096;
 
@@ -134,9 +134,9 @@ TEST_F(DeviceCopier, SeesNeighboursAsOne) {
 
 TEST_F(DeviceCopier, SaysWhyACopyCannotBe) {
   EXPECT_THAT(gather(device_pieces(pool_, {1, 2}), pinned_.get(), piece),
-              testing::HasSubstr("a copy of 8192 bytes into 4096"));
+              ::testing::HasSubstr("a copy of 8192 bytes into 4096"));
   std::vector<std::byte> pageable(piece);
-  EXPECT_THAT(gather(device_pieces(pool_, {1}), pageable.data(), piece), testing::HasSubstr("pinned"));
+  EXPECT_THAT(gather(device_pieces(pool_, {1}), pageable.data(), piece), ::testing::HasSubstr("pinned"));
   EXPECT_EQ(gather(device_pieces(pool_, {1}), pinned_.get(), piece), "") << "and is none the worse for it";
 }
 

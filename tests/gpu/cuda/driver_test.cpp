@@ -15,9 +15,9 @@
 namespace godwit::gpu::cuda::emulated {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
-class EmulatedDriver : public testing::Test {
+class EmulatedDriver : public ::testing::Test {
 protected:
   template <class T> static T* as(const allocation& piece) { return reinterpret_cast<T*>(piece.data()); }
   static std::string message_of(const std::function<void()>& call) {
@@ -197,7 +197,7 @@ TEST_F(EmulatedDriver, ProductsAddUpInF32AndRoundToTheNearest) {
   stream_->copy(pinned_.data(), y.data(), 24);
   stream_->synchronize();
   EXPECT_THAT(std::vector<float>(as<float>(pinned_), as<float>(pinned_) + 6),
-              testing::ElementsAre(6, -3, 8, 14, -5, 16));
+              ::testing::ElementsAre(6, -3, 8, 14, -5, 16));
   job.accumulate = false;
   job.y_type = model::data_type::bf16;
   stream_->gemm(job);
@@ -231,13 +231,13 @@ TEST_F(EmulatedDriver, HalvesRoundToTheNearestEven) {
 using EmulatedMemoryDeathTest = EmulatedDriver;
 
 TEST_F(EmulatedMemoryDeathTest, TheHostDiesWhenItTouchesDeviceMemory) {
-  testing::FLAGS_gtest_death_test_style = "threadsafe";
+  ::testing::FLAGS_gtest_death_test_style = "threadsafe";
   EXPECT_DEATH(*as<volatile int>(device_) = 1, "");
   EXPECT_DEATH((void)*as<volatile int>(device_), "");
 }
 
 TEST_F(EmulatedMemoryDeathTest, AKernelDiesBehindTheEndOfAPieceOfMemory) {
-  testing::FLAGS_gtest_death_test_style = "threadsafe";
+  ::testing::FLAGS_gtest_death_test_style = "threadsafe";
   EXPECT_DEATH(
       {
         stream_->run("reads on", [at = as<volatile int>(device_)] { (void)at[1024]; });

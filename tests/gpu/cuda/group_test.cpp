@@ -18,10 +18,10 @@ namespace godwit::gpu::cuda::emulated {
 namespace {
 
 using namespace std::chrono_literals;
-using testing::ElementsAre;
-using testing::HasSubstr;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 
-class EmulatedGroup : public testing::Test {
+class EmulatedGroup : public ::testing::Test {
 protected:
   struct rank {
     std::shared_ptr<driver> device;
@@ -85,7 +85,7 @@ TEST_F(EmulatedGroup, GathersWhatEachHas) {
     EXPECT_EQ(one.end->ranks(), 2U);
   }
   for (const auto& one : ranks_)
-    EXPECT_THAT(one.get(6), ElementsAre(static_cast<float>(one.end->rank()), testing::_, 0, 10, 1, 11));
+    EXPECT_THAT(one.get(6), ElementsAre(static_cast<float>(one.end->rank()), ::testing::_, 0, 10, 1, 11));
 }
 
 TEST_F(EmulatedGroup, MeetsInGraphsAgainAndAgain) {

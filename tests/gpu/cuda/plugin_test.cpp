@@ -13,10 +13,10 @@
 namespace godwit::gpu::cuda {
 namespace {
 
-using testing::AllOf;
-using testing::EndsWith;
-using testing::HasSubstr;
-using testing::Not;
+using ::testing::AllOf;
+using ::testing::EndsWith;
+using ::testing::HasSubstr;
+using ::testing::Not;
 
 std::filesystem::path fake(int number) {
   return std::filesystem::path(GODWIT_BINARY_DIR) / "tests" / "gpu" / "cuda" /
@@ -52,7 +52,7 @@ TEST(CudaPlugin, OfAnotherInterfaceIsRefused) {
 
 TEST(CudaPlugin, ThatIsNoneIsRefused) {
   EXPECT_THAT(open_plugin("libm.so.6", {}).why_not, HasSubstr("libm.so.6 is no CUDA plug-in of godwit"));
-  const auto text = testing::TempDir() + "text_" + std::to_string(::getpid()) + ".so";
+  const auto text = ::testing::TempDir() + "text_" + std::to_string(::getpid()) + ".so";
   std::ofstream(text) << "text";
   EXPECT_THAT(open_plugin(text, {}).why_not, HasSubstr("the CUDA plug-in cannot be loaded: "));
   std::remove(text.c_str());

@@ -14,7 +14,7 @@
 namespace godwit::gpu::cuda {
 namespace {
 
-using testing::ElementsAre;
+using ::testing::ElementsAre;
 
 protocols::block_copy copy(std::uint32_t from, std::uint32_t to) {
   return protocols::block_copy(protocols::block_id(from), protocols::block_id(to));
@@ -134,7 +134,7 @@ TEST(GraphCache, WhatCannotBeCapturedRunsAsItIsUnlessOthersWaitForIt) {
     EXPECT_EQ(written, 8) << "and then no more";
     EXPECT_EQ(graphs.why_not(), "the emulated GPU makes no graphs");
     EXPECT_THAT(told,
-                ElementsAre(testing::HasSubstr("without a graph, more slowly: the emulated GPU makes no graphs")));
+                ElementsAre(::testing::HasSubstr("without a graph, more slowly: the emulated GPU makes no graphs")));
     run(2); // memory has moved
     run(2);
     EXPECT_EQ(written, 11) << "one more that fails, and one that does not";

@@ -82,8 +82,8 @@ TEST(ModelConfig, LinearScalingLengthensTheContext) {
 // transformers makes these classes' tokenizers anew by the two flags; the small model's file puts nothing around a
 // text.
 TEST(ModelConfig, LlamasTokenizersGoByTheirFlags) {
-  using testing::ElementsAre;
-  using testing::IsEmpty;
+  using ::testing::ElementsAre;
+  using ::testing::IsEmpty;
   auto files = small_model();
   const auto ends = [&](const std::string& text) {
     files["tokenizer_config.json"] = tests::bytes_of_text(text);
@@ -122,7 +122,7 @@ TEST(ModelConfig, TheTokenizersEndOfSequenceIsOneToo) {
   ASSERT_TRUE(opened);
   EXPECT_EQ(opened->configuration.eos, (std::vector<protocols::token_id>{2, 1}));
   EXPECT_EQ(opened->chat_template, "{{ messages }}");
-  EXPECT_THAT(opened->special_tokens, testing::ElementsAre(testing::Pair("eos_token", "<|im_start|>")));
+  EXPECT_THAT(opened->special_tokens, ::testing::ElementsAre(::testing::Pair("eos_token", "<|im_start|>")));
 }
 
 TEST(ModelConfig, TokensAreSpecialAlsoWhereTheTokenizersConfigSaysSo) {

@@ -8,7 +8,7 @@
 namespace godwit::gpu::model {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 TEST(DraftModel, IsOfTheSameFamily) {
   const auto golden = [](const std::string& name) {

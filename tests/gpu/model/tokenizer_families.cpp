@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::string_view mark = "\xE2\x96\x81";
 
-std::string spelled(std::string_view bytes) {
+std::string written_in_json(std::string_view bytes) {
   std::string out;
   for (const char c : bytes) append_utf8(out, byte_alphabet::characters[static_cast<std::uint8_t>(c)]);
   return out;
@@ -39,7 +39,7 @@ counts byte_words(split_pattern pattern) {
   counts words;
   std::vector<std::string_view> cut;
   split_step{pattern, {}, {}}.cut(training_text(), cut);
-  for (const auto word : cut) ++words[spelled(word)];
+  for (const auto word : cut) ++words[written_in_json(word)];
   return words;
 }
 

@@ -24,7 +24,7 @@ std::string text_of(const fs::path& path) {
   return out.str();
 }
 
-profile open(const std::string& name) {
+profile opened(const std::string& name) {
   auto opened = open_profile(name);
   EXPECT_TRUE(opened) << (opened ? "" : opened.error().line);
   return opened ? *opened : profile{};
@@ -59,7 +59,7 @@ TEST(Profile, OfEveryNameIsWhole) {
         "llama-2-70b-a40", "llama-2-70b-a100", "llama-2-70b-h100", "llama-2-70b-128k-h100"})
     EXPECT_THAT(names, Contains(name));
   for (const auto& name : names) {
-    const auto p = open(name);
+    const auto p = opened(name);
     EXPECT_EQ(p.name, name);
     EXPECT_FALSE(p.source.empty()) << name;
     EXPECT_GT(latency_model(p).linear.at(1), 0) << name;
@@ -67,12 +67,13 @@ TEST(Profile, OfEveryNameIsWhole) {
 }
 
 TEST(Profile, ComesFromAFileOfTheSameText) {
-  for (const auto& name : profile_names()) EXPECT_EQ(open((shipped / (name + ".json")).string()), open(name)) << name;
+  for (const auto& name : profile_names())
+    EXPECT_EQ(opened((shipped / (name + ".json")).string()), opened(name)) << name;
 }
 
 TEST(Profile, ReadsWhatItWrites) {
   for (const auto& name : profile_names()) {
-    const auto p = open(name);
+    const auto p = opened(name);
     const auto again = parse_profile(to_json(p), "written");
     ASSERT_TRUE(again) << again.error().line;
     EXPECT_EQ(*again, p) << name;
@@ -81,7 +82,7 @@ TEST(Profile, ReadsWhatItWrites) {
 }
 
 TEST(Profile, KeepsATableOfReading) {
-  auto p = open("toy");
+  auto p = opened("toy");
   p.kv.points = {{1, 0.25}, {1000, 300}};
   const auto again = parse_profile(to_json(p), "written");
   ASSERT_TRUE(again) << again.error().line;
@@ -90,7 +91,7 @@ TEST(Profile, KeepsATableOfReading) {
 }
 
 TEST(Profile, KeepsTheSpreadOfItsSteps) {
-  auto p = open("toy");
+  auto p = opened("toy");
   EXPECT_TRUE(p.spread.factors.empty()); // round numbers, always
   p.spread = {{0.97, 1, 1.25}, 0.5};
   const auto again = parse_profile(to_json(p), "written");
@@ -100,7 +101,7 @@ TEST(Profile, KeepsTheSpreadOfItsSteps) {
 }
 
 TEST(Profile, KeepsTheRateOfTheMemoryAtItsLinksEnds) {
-  auto p = open("toy");
+  auto p = opened("toy");
   EXPECT_EQ(p.link.device_bytes_per_second, 0); // copies take nothing
   EXPECT_EQ(to_json(p).find("device_bytes_per_second"), std::string::npos);
   p.link.device_bytes_per_second = 6e11;
@@ -110,7 +111,7 @@ TEST(Profile, KeepsTheRateOfTheMemoryAtItsLinksEnds) {
 }
 
 TEST(Profile, KeepsTheRateOfTheWayToTheHost) {
-  auto p = open("toy");
+  auto p = opened("toy");
   EXPECT_EQ(p.link.host_bytes_per_second, 2e9);
   p.link.host_bytes_per_second = 0; // nothing is swapped
   EXPECT_EQ(to_json(p).find("host_bytes_per_second"), std::string::npos);
@@ -132,11 +133,11 @@ TEST(Profile, RefusesASpreadThatIsNone) {
   EXPECT_THAT(refusal_of(R"({"kept": 0, "factors": [1], "shape": 2})"), HasSubstr("shape"));
 }
 
-TEST(Profile, CalledToyIsTheDefaultOfTheLatencyModel) { EXPECT_EQ(latency_model(open("toy")), latency_model()); }
+TEST(Profile, CalledToyIsTheDefaultOfTheLatencyModel) { EXPECT_EQ(latency_model(opened("toy")), latency_model()); }
 
 TEST(Profile, TakesLongerForMoreOfEverything) {
   for (const auto& name : profile_names()) {
-    const latency_model m(open(name));
+    const latency_model m(opened(name));
     for (std::uint32_t n = 1; n < 9000; n += 13) {
       EXPECT_LE(m.linear.at(n), m.linear.at(n + 13)) << name << ' ' << n;
       EXPECT_LE(m.logits.at(n), m.logits.at(n + 13)) << name << ' ' << n;
@@ -199,7 +200,7 @@ TEST(Profile, ThatIsNotThereIsRefusedWithTheNamesThatAre) {
 }
 
 TEST(Profile, GivesAnExecutorItsSizes) {
-  const auto p = open("llama-7b-a10");
+  const auto p = opened("llama-7b-a10");
   const auto info = executor_info_of(p);
   EXPECT_EQ(info.blocks, 851U);
   EXPECT_EQ(info.block_bytes, std::uint64_t{8} << 20);

@@ -18,7 +18,7 @@ using shards = std::vector<std::shared_ptr<const packed_model>>;
 using tokens_of = std::vector<protocols::token_id>;
 
 /// Eight heads over four KV heads; no size is a multiple of anything.
-model::config four_kv_heads() {
+model::config divisible_shape() {
   auto c = tiny_config();
   c.heads = 8;
   c.kv_heads = 4;
@@ -27,25 +27,25 @@ model::config four_kv_heads() {
   return c;
 }
 
-struct variant {
+struct numbers {
   std::string name;
   model::config config;
 };
-std::vector<variant> variants() {
-  std::vector<variant> all;
-  auto c = four_kv_heads();
+std::vector<numbers> all_numbers() {
+  std::vector<numbers> all;
+  auto c = divisible_shape();
   all.push_back({"llama", c});
   c.tied_embeddings = c.qkv_bias = true;
   all.push_back({"qwen2", c});
   c.qkv_bias = false;
   c.qk_norm = true;
   all.push_back({"qwen3", c});
-  c = four_kv_heads();
+  c = divisible_shape();
   c.output_bias = c.mlp_bias = c.qkv_bias = true;
   c.sliding_window = 37;
   c.head_size = 32;
   all.push_back({"all_biases_and_a_window", c});
-  c = four_kv_heads();
+  c = divisible_shape();
   c.heads = 4;
   c.hidden = 24;
   c.intermediate = 90; // fewer tiles than devices
@@ -86,7 +86,7 @@ void expect_same_choices(std::span<const float> a, std::span<const float> b, std
   EXPECT_GT(clear, a.size() / vocabulary / 3) << "too few rows are clear for this to say anything";
 }
 
-class DividedLogits : public ::testing::TestWithParam<variant> {};
+class DividedLogits : public ::testing::TestWithParam<numbers> {};
 
 TEST_P(DividedLogits, OfF32WeightsAreThoseOfPlainLoopsInDouble) {
   const auto& c = GetParam().config;
@@ -117,7 +117,7 @@ TEST_P(DividedLogits, AreCloseToThoseOfOneDeviceForEveryTypeOfWeights) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Shapes, DividedLogits, ::testing::ValuesIn(variants()),
+INSTANTIATE_TEST_SUITE_P(Shapes, DividedLogits, ::testing::ValuesIn(all_numbers()),
                          [](const auto& param_info) { return param_info.param.name; });
 
 bool same(std::span<const float> a, std::span<const float> b) {
@@ -125,7 +125,7 @@ bool same(std::span<const float> a, std::span<const float> b) {
 }
 
 TEST(DividedModel, GivesTheSameBitsInAnyChunksOnAnyThreadsAndInstructionSet) {
-  const auto c = four_kv_heads();
+  const auto c = divisible_shape();
   for (const auto type : {data_type::bf16, data_type::f32}) {
     const memory_weights weights(c, type, 5);
     const auto tokens = some_tokens(100, c.vocabulary, 8);
@@ -146,7 +146,7 @@ TEST(DividedModel, GivesTheSameBitsInAnyChunksOnAnyThreadsAndInstructionSet) {
 }
 
 TEST(DividedModel, GivesARequestInACrowdTheLogitsItHasAlone) {
-  const auto c = four_kv_heads();
+  const auto c = divisible_shape();
   const memory_weights weights(c, data_type::bf16, 11);
   for (const std::uint32_t degree : {2U, 4U}) {
     const auto parts = pack_shards(c, weights, degree, 1);
@@ -171,7 +171,7 @@ TEST(DividedModel, GivesARequestInACrowdTheLogitsItHasAlone) {
 }
 
 TEST(DividedModel, SamplesAndScoresAsOneDeviceDoesWithTheSameLogits) {
-  const auto c = four_kv_heads();
+  const auto c = divisible_shape();
   const memory_weights weights(c, data_type::f32, 2);
   const auto tokens = some_tokens(20, c.vocabulary, 4);
   const auto answer = [&](const shards& parts) {

@@ -9,7 +9,7 @@ using std::chrono::seconds;
 
 namespace {
 
-std::vector<std::string> with(std::vector<std::string> first, const std::vector<std::string>& more) {
+std::vector<std::string> joined_words(std::vector<std::string> first, const std::vector<std::string>& more) {
   first.insert(first.end(), more.begin(), more.end());
   return first;
 }
@@ -19,7 +19,7 @@ std::vector<std::string> called(const std::string& name, const std::string& inst
 
 /// Of the head: only the test moves requests, so that it can count.
 std::vector<std::string> head_called(const std::string& instances = "1") {
-  return with(called("head", instances), {"--migration", "none"});
+  return joined_words(called("head", instances), {"--migration", "none"});
 }
 
 std::string wrong(std::size_t request, const std::string& what) {
@@ -30,12 +30,14 @@ std::string wrong(std::size_t request, const std::string& what) {
 
 pair_of_processes::pair_of_processes(const std::vector<std::string>& head_arguments,
                                      const std::vector<std::string>& member_arguments, kind what)
-    : head_(std::make_unique<served>(with(head_called(what == kind::two_members ? "0" : "1"), head_arguments))) {
+    : head_(
+          std::make_unique<served>(joined_words(head_called(what == kind::two_members ? "0" : "1"), head_arguments))) {
   if (!head_->wait_ready()) return;
   control_ = head_->control();
   console_ = std::make_unique<console>(control_);
-  member_ = std::make_unique<joined>(control_, with(called("member"), member_arguments));
-  if (what == kind::two_members) other_ = std::make_unique<joined>(control_, with(called("other"), head_arguments));
+  member_ = std::make_unique<joined>(control_, joined_words(called("member"), member_arguments));
+  if (what == kind::two_members)
+    other_ = std::make_unique<joined>(control_, joined_words(called("other"), head_arguments));
 }
 
 std::string pair_of_processes::wait_ready() {
@@ -48,7 +50,7 @@ std::string pair_of_processes::wait_ready() {
 
 void pair_of_processes::start_head_again() {
   head_.reset();
-  head_ = std::make_unique<served>(with(head_called(), {"--control", control_}));
+  head_ = std::make_unique<served>(joined_words(head_called(), {"--control", control_}));
   (void)head_->wait_ready();
   console_ = std::make_unique<console>(control_);
 }
@@ -69,7 +71,7 @@ std::string difference(const std::vector<streamed_answer>& answers, const std::v
     const auto& got = answers[i];
     const auto& want = calm.at(i);
     if (got == want) continue;
-    if (!got.error.empty()) out += wrong(i, "ends with " + got.error);
+    if (!got.error.empty()) out += wrong(i, "ends joined_words " + got.error);
     if (got.tokens.size() != want.tokens.size() || got.usage_tokens != want.usage_tokens)
       out += wrong(i, std::to_string(got.tokens.size()) + " tokens, usage says " + std::to_string(got.usage_tokens) +
                           ", instead of " + std::to_string(want.usage_tokens));

@@ -11,8 +11,8 @@
 namespace godwit::protocols {
 namespace {
 
-using testing::ElementsAre;
-using testing::IsEmpty;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
 
 constexpr std::int64_t second = 1'000'000'000;
 
@@ -61,7 +61,7 @@ TEST(BatchFormer, BothCountTogether) {
 }
 
 /// Batches of a static planner, by the requests' numbers.
-class Batches : public testing::Test {
+class Batches : public ::testing::Test {
 protected:
   planner make(batch_rule rule, queue_order order) {
     planner_settings settings;
@@ -127,11 +127,11 @@ TEST_F(Batches, AContinuousOneHasNoRule) {
   settings.blocks = 4;
   settings.context_length = 100;
   settings.batch = {1, 0};
-  EXPECT_THAT(settings.validate(), testing::HasSubstr("static"));
+  EXPECT_THAT(settings.validate(), ::testing::HasSubstr("static"));
   settings.mode = batching_mode::static_batch;
   EXPECT_THAT(settings.validate(), IsEmpty());
   settings.batch = {-1, 0};
-  EXPECT_THAT(settings.validate(), testing::Not(IsEmpty()));
+  EXPECT_THAT(settings.validate(), ::testing::Not(IsEmpty()));
 }
 
 } // namespace

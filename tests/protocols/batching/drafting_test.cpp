@@ -7,8 +7,8 @@
 namespace godwit::protocols {
 namespace {
 
-using testing::ElementsAre;
-using testing::IsEmpty;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
 
 step_slice decode(std::uint64_t id, std::uint32_t position, token_id token, std::uint32_t wanted) {
   step_slice out;

@@ -66,7 +66,7 @@ private:
     std::uint32_t preemptions = 0;
   };
 
-  static bool failed() { return testing::Test::HasFatalFailure(); }
+  static bool failed() { return ::testing::Test::HasFatalFailure(); }
   std::uint32_t below(std::uint32_t n) { return static_cast<std::uint32_t>(random_() % n); }
   engine& owner_of(const home& h) { return engines_[static_cast<std::size_t>(h.owner)]; }
   engine& other_of(const home& h) { return engines_[static_cast<std::size_t>(1 - h.owner)]; }

@@ -11,8 +11,8 @@
 namespace godwit::protocols {
 namespace {
 
-using testing::IsEmpty;
-using testing::SizeIs;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
 
 planner_settings settings_of(std::uint32_t running = 4) {
   planner_settings settings;

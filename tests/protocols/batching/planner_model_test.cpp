@@ -23,9 +23,9 @@ public:
       : random_(seed), settings_(std::move(settings)), planner_(settings_), model_(settings_.blocks) {}
 
   void run(int operations) {
-    for (int i = 0; i < operations && !testing::Test::HasFatalFailure(); ++i) act();
+    for (int i = 0; i < operations && !::testing::Test::HasFatalFailure(); ++i) act();
     const auto bound = steps_ + 40'000;
-    while (!testing::Test::HasFatalFailure() && !planner_.idle()) {
+    while (!::testing::Test::HasFatalFailure() && !planner_.idle()) {
       ASSERT_LT(steps_, bound) << "livelock";
       if (planner_.step_in_flight()) {
         complete();
@@ -38,7 +38,7 @@ public:
       ASSERT_TRUE(step_ || planner_.requests().size() < requests || !loads_.empty() || !swaps_.empty())
           << "requests are there and nothing runs";
     }
-    if (testing::Test::HasFatalFailure()) return;
+    if (::testing::Test::HasFatalFailure()) return;
     while (!swaps_.empty()) go_on_swapping();
     while (!loads_.empty()) end_load();
     planner_.check();
@@ -235,7 +235,7 @@ private:
     auto effects = planner_.take_effects();
     const auto begun = std::exchange(effects.begun, {});
     take(effects);
-    if (testing::Test::HasFatalFailure()) return;
+    if (::testing::Test::HasFatalFailure()) return;
     const auto after = running();
     ASSERT_LE(after.size(), settings_.running_max);
     if (planner_.load().preemptions_total == preempted_before) {
@@ -357,7 +357,7 @@ struct mode {
   bool drafts = false; ///< with a draft model
 };
 
-class PlannerModel : public testing::TestWithParam<mode> {};
+class PlannerModel : public ::testing::TestWithParam<mode> {};
 
 // Answers equal those of a model that knows nothing of pools, budgets, preemptions, prefix hits, failures and changes
 // of owner.
@@ -417,7 +417,7 @@ TEST_P(PlannerModel, KeepsItsPromisesOverManyRandomRuns) {
 
 INSTANTIATE_TEST_SUITE_P(
     Modes, PlannerModel,
-    testing::Values(
+    ::testing::Values(
         mode{"continuous_with_prefix_cache", batching_mode::continuous, true},
         mode{"continuous_with_a_store", batching_mode::continuous, true, true},
         mode{"continuous_that_speculates", batching_mode::continuous, true, true, true},

@@ -9,8 +9,8 @@
 namespace godwit::protocols {
 namespace {
 
-using testing::ElementsAre;
-using testing::IsEmpty;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
 
 constexpr request_id first{1}, second{2}, third{3};
 

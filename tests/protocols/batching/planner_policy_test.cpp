@@ -11,9 +11,9 @@
 namespace godwit::protocols {
 namespace {
 
-using testing::ElementsAre;
-using testing::IsEmpty;
-using testing::UnorderedElementsAre;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+using ::testing::UnorderedElementsAre;
 
 planner_settings settings_of(std::uint32_t blocks, std::uint32_t running = 8, std::uint32_t budget = 64) {
   planner_settings settings;

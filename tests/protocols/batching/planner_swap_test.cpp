@@ -14,9 +14,9 @@
 namespace godwit::protocols {
 namespace {
 
-using testing::ElementsAre;
-using testing::IsEmpty;
-using testing::SizeIs;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
 
 constexpr request_id first{1}, second{2}, third{3};
 
@@ -314,7 +314,7 @@ TEST(PlannerSwap, WhoOutranksWaitsForBlocksThatLeaveAndPreemptsNobodyElseForIt) 
   (void)p.complete(drawn_for(*next));
   p.swapped_out(effects.swaps[0].number, 0);
   const auto after = p.plan();
-  EXPECT_THAT(requests_in(after), testing::Contains(request_id{4}));
+  EXPECT_THAT(requests_in(after), ::testing::Contains(request_id{4}));
   EXPECT_EQ(p.load().preemptions_total, 1U);
 }
 

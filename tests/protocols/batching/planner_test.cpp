@@ -9,8 +9,8 @@
 namespace godwit::protocols {
 namespace {
 
-using testing::ElementsAre;
-using testing::IsEmpty;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
 
 planner_settings settings_of(std::uint32_t blocks, std::uint32_t budget = 64, std::uint32_t running = 8) {
   planner_settings settings;

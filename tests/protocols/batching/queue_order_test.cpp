@@ -12,7 +12,7 @@
 namespace godwit::protocols {
 namespace {
 
-using testing::ElementsAre;
+using ::testing::ElementsAre;
 
 constexpr std::int64_t second = 1'000'000'000;
 

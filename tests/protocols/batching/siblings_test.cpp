@@ -11,8 +11,8 @@
 namespace godwit::protocols {
 namespace {
 
-using testing::ElementsAre;
-using testing::IsEmpty;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
 
 constexpr request_id first{1}, second{2}, third{3};
 
@@ -83,7 +83,7 @@ TEST(PlannerSiblings, ASampleOfAnotherCacheSaltComputesThePromptItself) {
     EXPECT_EQ(input.slices[1].first_position, 0U);
     EXPECT_THAT(input.copies, IsEmpty());
     for (const auto block : input.slices[1].blocks)
-      EXPECT_THAT(input.slices[0].blocks, testing::Not(testing::Contains(block)));
+      EXPECT_THAT(input.slices[0].blocks, ::testing::Not(::testing::Contains(block)));
   }
 }
 
@@ -116,7 +116,7 @@ TEST(PlannerSiblings, ASampleOfABetterPriorityIsNotHeldByThePromptOfTheFirst) {
   auto urgent = sample_of(one);
   urgent.priority = 0;
   admit(p, urgent);
-  EXPECT_THAT(step(p), testing::Contains(second));
+  EXPECT_THAT(step(p), ::testing::Contains(second));
 }
 
 // What a parked request still lacks is kept for it: the victim's blocks would not let the other start either.
@@ -132,7 +132,7 @@ TEST(PlannerSiblings, NobodyIsPreemptedForBlocksThatAParkedRequestLacks) {
   EXPECT_THAT(step(p), ElementsAre(second));
   EXPECT_EQ(p.load().preemptions_total, 0U);
   ASSERT_EQ(p.cancel({first, epoch{1}}), planner::cancellation::freed);
-  EXPECT_THAT(step(p), testing::Contains(third)) << "once nothing is kept for the parked one";
+  EXPECT_THAT(step(p), ::testing::Contains(third)) << "once nothing is kept for the parked one";
 }
 
 TEST(PlannerSiblings, TokensOfTheAnswerAreNotCountedAsCachedOnesOfThePrompt) {

@@ -12,8 +12,8 @@
 namespace godwit::protocols {
 namespace {
 
-using testing::ElementsAre;
-using testing::IsEmpty;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
 
 std::vector<token_id> drafted(const std::vector<token_id>& tokens, std::uint32_t count,
                               speculation_settings settings = {8, 2, 4, 16}) {
@@ -136,15 +136,15 @@ TEST(Speculation, SettingsSayWhatIsWrong) {
   speculation_settings settings;
   EXPECT_EQ(settings.validate(), "");
   settings.tokens_max = speculation_settings::tokens_limit + 1;
-  EXPECT_THAT(settings.validate(), testing::HasSubstr("at most 64"));
+  EXPECT_THAT(settings.validate(), ::testing::HasSubstr("at most 64"));
   settings = {0, 2, 4, 16, 0, speculation_settings::tokens_limit + 1};
-  EXPECT_THAT(settings.validate(), testing::HasSubstr("a draft model drafts at most 64"));
+  EXPECT_THAT(settings.validate(), ::testing::HasSubstr("a draft model drafts at most 64"));
   settings = {4, 0, 4, 16};
-  EXPECT_THAT(settings.validate(), testing::HasSubstr("at least one token"));
+  EXPECT_THAT(settings.validate(), ::testing::HasSubstr("at least one token"));
   settings = {4, 3, 2, 16};
-  EXPECT_THAT(settings.validate(), testing::HasSubstr("shorter than"));
+  EXPECT_THAT(settings.validate(), ::testing::HasSubstr("shorter than"));
   settings = {4, 3, 17, 16};
-  EXPECT_THAT(settings.validate(), testing::HasSubstr("at most 16 last tokens"));
+  EXPECT_THAT(settings.validate(), ::testing::HasSubstr("at most 16 last tokens"));
   settings = {4, 3, 2, 16};
   planner_settings whole;
   whole.blocks = 4;
@@ -154,7 +154,7 @@ TEST(Speculation, SettingsSayWhatIsWrong) {
 }
 
 /// A planner with one request that decodes: prompt 1 2 3 4 1 2, answer 3.
-class Speculating : public testing::Test {
+class Speculating : public ::testing::Test {
 protected:
   explicit Speculating(std::uint32_t blocks = 8) {
     settings.blocks = blocks;

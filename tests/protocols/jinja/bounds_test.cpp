@@ -10,10 +10,10 @@
 namespace godwit::protocols::jinja {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 using tests::shown;
 
-class JinjaBounds : public testing::Test {
+class JinjaBounds : public ::testing::Test {
 protected:
   void TearDown() override {
     EXPECT_LT(std::chrono::steady_clock::now() - begin_, std::chrono::seconds(20)) << "an unbounded one takes a minute";

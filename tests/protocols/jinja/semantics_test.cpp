@@ -9,7 +9,7 @@
 namespace godwit::protocols::jinja {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 using tests::shown;
 
 TEST(JinjaSemantics, FiltersOfListsTakeWhatIsFalseAsEmpty) {

@@ -6,7 +6,7 @@
 namespace godwit::protocols::jinja {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 using tests::render;
 using tests::shown;

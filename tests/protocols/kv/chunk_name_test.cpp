@@ -39,7 +39,7 @@ TEST(ChunkName, DependsOnAllThatCameBeforeOnTheTenantAndOnTheLayout) {
   EXPECT_TRUE(chunk_names(counting(63), 3, 4).empty());
 }
 
-class ShardOf : public testing::Test {
+class ShardOf : public ::testing::Test {
 protected:
   static std::vector<chunk_name> many() {
     std::vector<chunk_name> out;

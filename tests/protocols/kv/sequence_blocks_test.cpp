@@ -150,7 +150,7 @@ std::uint64_t kv_of(std::span<const token_id> upto) {
   return value;
 }
 
-class SequenceBlocksModel : public testing::TestWithParam<block_hash_function> {};
+class SequenceBlocksModel : public ::testing::TestWithParam<block_hash_function> {};
 
 TEST_P(SequenceBlocksModel, EveryTableShowsItsOwnTokensWhateverIsSharedCopiedAndEvicted) {
   struct sequence {
@@ -230,7 +230,7 @@ block_hash four_values(block_hash parent, std::span<const token_id> tokens, std:
   return hash_block(parent, tokens, salt) % 4;
 }
 
-INSTANTIATE_TEST_SUITE_P(Hashes, SequenceBlocksModel, testing::Values(&hash_block, &four_values));
+INSTANTIATE_TEST_SUITE_P(Hashes, SequenceBlocksModel, ::testing::Values(&hash_block, &four_values));
 
 } // namespace
 } // namespace godwit::protocols

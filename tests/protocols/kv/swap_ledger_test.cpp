@@ -7,8 +7,8 @@
 namespace godwit::protocols {
 namespace {
 
-using testing::SizeIs;
-using testing::UnorderedElementsAre;
+using ::testing::SizeIs;
+using ::testing::UnorderedElementsAre;
 
 TEST(SwapLedger, HandsOutEachSlotOnceAndAllOrNothing) {
   swap_ledger slots{4};

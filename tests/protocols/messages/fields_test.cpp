@@ -35,11 +35,11 @@ template <class T, std::size_t... I> void copy_fields(T& from, T& to, std::index
 }
 
 /// A field left out of fields() would be lost on the way to another node.
-template <class T> class MessageFields : public testing::Test {};
+template <class T> class MessageFields : public ::testing::Test {};
 using messages =
-    testing::Types<request_id, sampling_params, stop_params, token_logprob, sampled_token, generate_request, admission,
-                   cancel_request, moved_request, token_update, token_updates, load_report, request_status,
-                   instance_status, cluster_status, block_copy, step_slice, step_input, step_output>;
+    ::testing::Types<request_id, sampling_params, stop_params, token_logprob, sampled_token, generate_request,
+                     admission, cancel_request, moved_request, token_update, token_updates, load_report, request_status,
+                     instance_status, cluster_status, block_copy, step_slice, step_input, step_output>;
 TYPED_TEST_SUITE(MessageFields, messages);
 
 TYPED_TEST(MessageFields, AreWhatEqualityComparesAndWhatACopyNeeds) {

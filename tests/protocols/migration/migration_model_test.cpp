@@ -57,11 +57,11 @@ TEST(MigrationModel, EveryPromiseHoldsInEveryInterleavingOfTheBoundedCases) {
 }
 
 // Several minutes, all together.
-class MigrationModelAtNight : public testing::TestWithParam<model_case> {};
+class MigrationModelAtNight : public ::testing::TestWithParam<model_case> {};
 TEST_P(MigrationModelAtNight, EveryPromiseHoldsInEveryInterleaving) {
   explore_all({GetParam()}, instrumented ? 20'000 : 60'000'000);
 }
-INSTANTIATE_TEST_SUITE_P(Night, MigrationModelAtNight, testing::ValuesIn(nightly_cases()), [](const auto& each) {
+INSTANTIATE_TEST_SUITE_P(Night, MigrationModelAtNight, ::testing::ValuesIn(nightly_cases()), [](const auto& each) {
   auto name = each.param.name;
   std::ranges::replace_if(
       name, [](unsigned char c) { return std::isalnum(c) == 0; }, '_');

@@ -10,8 +10,8 @@
 namespace godwit::protocols::openai {
 namespace {
 
-using testing::AllOf;
-using testing::HasSubstr;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
 
 chat_template compiled(const std::string& text, std::optional<std::string> for_tools = {}) {
   auto out = chat_template::compile({text, std::move(for_tools), {{"bos_token", "<s>"}, {"eos_token", "</s>"}}});
@@ -156,9 +156,9 @@ TEST(ChatTemplate, VariablesOfTheRequestReachIt) {
   const auto qwen = published("qwen3");
   EXPECT_THAT(shown(qwen, request(std::string(hi) + R"(,"chat_template_kwargs":{"enable_thinking":false})")),
               HasSubstr("assistant\n<think>\n\n</think>\n\n"));
-  EXPECT_THAT(shown(qwen, request(hi)), testing::EndsWith("assistant\n"));
+  EXPECT_THAT(shown(qwen, request(hi)), ::testing::EndsWith("assistant\n"));
   EXPECT_THAT(shown(qwen, request(std::string(hi) + R"(,"add_generation_prompt":false)")),
-              testing::EndsWith("[Hi]<|im_end|>\n"));
+              ::testing::EndsWith("[Hi]<|im_end|>\n"));
   const auto forbidden = parse_chat("{" + std::string(hi) + R"(,"chat_template_kwargs":{"messages":[]}})", {}, {});
   ASSERT_FALSE(forbidden);
   EXPECT_EQ(forbidden.error().param, "chat_template_kwargs.messages");
@@ -172,9 +172,9 @@ TEST(ChatTemplate, VariablesOfTheRequestReachIt) {
 TEST(ChatTemplate, AFinalMessageIsContinued) {
   const auto asked = request(R"("messages":[{"role":"user","content":"q"},{"role":"assistant","content":"It is "}],
       "add_generation_prompt":false,"continue_final_message":true)");
-  EXPECT_THAT(shown(published("chatml"), asked), testing::EndsWith("<|im_start|>assistant\n[It is ]"));
-  EXPECT_THAT(shown(chat_template(), asked), testing::EndsWith("<|im_start|>[assistant\nIt is ]"));
-  EXPECT_THAT(shown(published("llama3"), asked), testing::EndsWith("\n\n[It is]")) << "that template trims";
+  EXPECT_THAT(shown(published("chatml"), asked), ::testing::EndsWith("<|im_start|>assistant\n[It is ]"));
+  EXPECT_THAT(shown(chat_template(), asked), ::testing::EndsWith("<|im_start|>[assistant\nIt is ]"));
+  EXPECT_THAT(shown(published("llama3"), asked), ::testing::EndsWith("\n\n[It is]")) << "that template trims";
 }
 
 // One letter, a bracket: such a message also stands in the markers behind it.
@@ -184,7 +184,8 @@ TEST(ChatTemplate, TheFinalMessageIsNotFoundInTheTemplatesOwnText) {
                                last + R"("}],"add_generation_prompt":false,"continue_final_message":true)");
     const auto wanted = last == "\\n" ? "\n" : last;
     for (const auto* name : {"qwen2.5", "chatml"})
-      EXPECT_THAT(shown(published(name), asked), testing::EndsWith("<|im_start|>assistant\n[" + wanted + "]")) << name;
+      EXPECT_THAT(shown(published(name), asked), ::testing::EndsWith("<|im_start|>assistant\n[" + wanted + "]"))
+          << name;
   }
 }
 

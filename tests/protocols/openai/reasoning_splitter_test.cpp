@@ -107,7 +107,7 @@ TEST(ReasoningCounter, CountsTheTokensBetweenTheMarkersWhateverTheseAreMadeOf) {
       before = counter.tokens();
     }
     counter.finish();
-    EXPECT_EQ(counter.tokens(), one.thought) << testing::PrintToString(one.tokens);
+    EXPECT_EQ(counter.tokens(), one.thought) << ::testing::PrintToString(one.tokens);
   }
 }
 

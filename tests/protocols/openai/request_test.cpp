@@ -9,8 +9,8 @@
 namespace godwit::protocols::openai {
 namespace {
 
-using testing::ElementsAre;
-using testing::HasSubstr;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 
 request_limits limits() {
   request_limits bounds;
@@ -143,11 +143,11 @@ TEST(ApiRequest, WhatIsNotSupportedIsListedWhereThatIsWanted) {
   const auto parsed =
       parse_completion(R"({"prompt":"p","suffix":"x","early_stopping":true,"bad_words":[],"foo":1})", {}, lists);
   ASSERT_TRUE(parsed) << parsed.error().message;
-  EXPECT_THAT(parsed->unknown, testing::UnorderedElementsAre("suffix", "early_stopping", "foo"));
+  EXPECT_THAT(parsed->unknown, ::testing::UnorderedElementsAre("suffix", "early_stopping", "foo"));
   const auto chatted =
       parse_chat(R"({"messages":[{"role":"user","content":"x","audio":{}}],"verbosity":"low"})", {}, lists);
   ASSERT_TRUE(chatted) << chatted.error().message;
-  EXPECT_THAT(chatted->unknown, testing::UnorderedElementsAre("verbosity", "messages[0].audio"));
+  EXPECT_THAT(chatted->unknown, ::testing::UnorderedElementsAre("verbosity", "messages[0].audio"));
   EXPECT_FALSE(parse_completion(R"({"prompt":"p","temperature":-1})", {}, lists)) << "what is supported must be right";
 }
 
@@ -158,7 +158,7 @@ TEST(ChatRequest, NamesWhatPartsHaveBesides) {
       {}, limits());
   ASSERT_TRUE(parsed) << parsed.error().message;
   EXPECT_THAT(parsed->unknown,
-              testing::UnorderedElementsAre("messages[0].content[0].cache_control", "messages[0].annotations"));
+              ::testing::UnorderedElementsAre("messages[0].content[0].cache_control", "messages[0].annotations"));
   EXPECT_FALSE(parsed->continuous_usage) << "usage was not asked for";
   EXPECT_EQ(parse_chat(R"({"messages":[{"role":"user","content":"a"}],
                            "stream":true,"stream_options":{"continuous_usage_stats":1}})",
@@ -205,7 +205,7 @@ TEST(ChatRequest, AnEffortIsForTheTemplate) {
 
 TEST(ApiRequest, WhatNobodyKnowsIsIgnoredButNamed) {
   EXPECT_THAT(completion(R"("foo":1,"bar":{},"stream":true,"stream_options":{"baz":1})")->unknown,
-              testing::UnorderedElementsAre("foo", "bar", "stream_options.baz"));
+              ::testing::UnorderedElementsAre("foo", "bar", "stream_options.baz"));
   EXPECT_THAT(parse_chat(R"({"messages":[{"role":"user","content":"x","mood":"good"}]})", {}, limits())->unknown,
               ElementsAre("messages[0].mood"));
 }
@@ -217,8 +217,8 @@ struct fault {
 };
 void PrintTo(const fault& f, std::ostream* out) { *out << f.body; }
 
-class CompletionFault : public testing::TestWithParam<fault> {};
-class ChatFault : public testing::TestWithParam<fault> {};
+class CompletionFault : public ::testing::TestWithParam<fault> {};
+class ChatFault : public ::testing::TestWithParam<fault> {};
 
 template <class Parsed> void expect_fault(const Parsed& parsed, const fault& f) {
   ASSERT_FALSE(parsed);
@@ -235,7 +235,7 @@ TEST_P(ChatFault, Is400WithTheParametersName) { expect_fault(parse_chat(GetParam
 
 INSTANTIATE_TEST_SUITE_P(
     Body, CompletionFault,
-    testing::Values(
+    ::testing::Values(
         fault{"", "", "not valid JSON"}, fault{"{", "", "not valid JSON"}, fault{"{} {}", "", "not valid JSON"},
         fault{"[]", "", "must be a JSON object, not an array"}, fault{"nul", "", "not valid JSON"},
         fault{R"({"prompt":"a","prompt":"b"})", "", "'prompt' occurs twice"},
@@ -250,69 +250,69 @@ INSTANTIATE_TEST_SUITE_P(
 
 INSTANTIATE_TEST_SUITE_P(
     Values, CompletionFault,
-    testing::Values(fault{"{}", "prompt", "required"}, fault{R"({"prompt":null})", "prompt", "required"},
-                    fault{R"({"prompt":{}})", "prompt", "not an object"}, fault{R"({"prompt":[]})", "prompt", "empty"},
-                    fault{R"({"prompt":["a",1]})", "prompt[1]", "a string, not a number"},
-                    fault{R"({"prompt":[1,"a"]})", "prompt[1]", "a token id, not a string"},
-                    fault{R"({"prompt":[1,1000]})", "prompt[1]", "from 0 to 999"},
-                    fault{R"({"prompt":[[1],[]]})", "prompt[1]", "empty"},
-                    fault{R"({"prompt":[1.5]})", "prompt[0]", "token id"},
-                    fault{R"({"prompt":"p","model":3})", "model", "a string, not a number"},
-                    fault{R"({"prompt":"p","temperature":2.5})", "temperature", "at most 2, not 2.5"},
-                    fault{R"({"prompt":"p","temperature":-0.1})", "temperature", "at least 0"},
-                    fault{R"({"prompt":"p","temperature":"1"})", "temperature", "a number, not a string"},
-                    fault{R"({"prompt":"p","temperature":true})", "temperature", "a number, not a boolean"},
-                    fault{R"({"prompt":"p","top_p":0})", "top_p", "greater than 0"},
-                    fault{R"({"prompt":"p","top_p":1.1})", "top_p", "at most 1"},
-                    fault{R"({"prompt":"p","top_k":-2})", "top_k", "from -1"},
-                    fault{R"({"prompt":"p","min_p":1.5})", "min_p", "at most 1"},
-                    fault{R"({"prompt":"p","presence_penalty":3})", "presence_penalty", "at most 2"},
-                    fault{R"({"prompt":"p","repetition_penalty":0})", "repetition_penalty", "greater than 0"},
-                    fault{R"({"prompt":"p","repetition_penalty":1e99})", "repetition_penalty", "greater than 0"},
-                    fault{R"({"prompt":"p","max_tokens":0})", "max_tokens", "from 1"},
-                    fault{R"({"prompt":"p","max_tokens":1.5})", "max_tokens", "an integer"},
-                    fault{R"({"prompt":"p","max_tokens":1e18})", "max_tokens", "an integer"},
-                    fault{R"({"prompt":"p","max_tokens":18446744073709551615})", "max_tokens", "an integer"},
-                    fault{R"({"prompt":"p","min_tokens":9,"max_tokens":8})", "min_tokens", "must not exceed"},
-                    fault{R"({"prompt":"p","min_tokens":17})", "min_tokens", "exceeds"},
-                    fault{R"({"prompt":"p","seed":"x"})", "seed", "an integer"},
-                    fault{R"({"prompt":"p","stop":""})", "stop", "empty"},
-                    fault{R"({"prompt":"p","stop":["a","b","c"]})", "stop", "up to 2"},
-                    fault{R"({"prompt":"p","stop":["a",2]})", "stop[1]", "a string"},
-                    fault{R"({"prompt":"p","stop":7})", "stop", "a string or an array"},
-                    fault{R"({"prompt":"p","stop_token_ids":[-1]})", "stop_token_ids[0]", "from 0 to 999"},
-                    fault{R"({"prompt":"p","stream":1})", "stream", "a boolean"},
-                    fault{R"({"prompt":"p","stream_options":{"include_usage":true}})", "stream_options",
-                          "only with 'stream'"},
-                    fault{R"({"prompt":"p","stream":true,"stream_options":{"include_usage":1}})",
-                          "stream_options.include_usage", "a boolean"},
-                    fault{R"({"prompt":"p","logprobs":21})", "logprobs", "from 0 to 20"},
-                    fault{R"({"prompt":"p","request_id":"a b"})", "request_id", "letters"},
-                    fault{R"({"prompt":"p","request_id":"a\nb"})", "request_id", "letters"},
-                    fault{R"({"prompt":"p","priority":3000000000})", "priority", "an integer"},
-                    fault{R"({"prompt":"p","execution_priority":1})", "execution_priority", "a string, not a number"},
-                    fault{R"({"prompt":"p","execution_priority":""})", "execution_priority", "one of 'normal'"},
-                    fault{R"({"prompt":"p","execution_priority":"high"})", "execution_priority", "one of 'normal'."},
-                    fault{R"({"prompt":"p","metadata":{"a":1}})", "metadata.a", "a string"}));
+    ::testing::Values(
+        fault{"{}", "prompt", "required"}, fault{R"({"prompt":null})", "prompt", "required"},
+        fault{R"({"prompt":{}})", "prompt", "not an object"}, fault{R"({"prompt":[]})", "prompt", "empty"},
+        fault{R"({"prompt":["a",1]})", "prompt[1]", "a string, not a number"},
+        fault{R"({"prompt":[1,"a"]})", "prompt[1]", "a token id, not a string"},
+        fault{R"({"prompt":[1,1000]})", "prompt[1]", "from 0 to 999"},
+        fault{R"({"prompt":[[1],[]]})", "prompt[1]", "empty"}, fault{R"({"prompt":[1.5]})", "prompt[0]", "token id"},
+        fault{R"({"prompt":"p","model":3})", "model", "a string, not a number"},
+        fault{R"({"prompt":"p","temperature":2.5})", "temperature", "at most 2, not 2.5"},
+        fault{R"({"prompt":"p","temperature":-0.1})", "temperature", "at least 0"},
+        fault{R"({"prompt":"p","temperature":"1"})", "temperature", "a number, not a string"},
+        fault{R"({"prompt":"p","temperature":true})", "temperature", "a number, not a boolean"},
+        fault{R"({"prompt":"p","top_p":0})", "top_p", "greater than 0"},
+        fault{R"({"prompt":"p","top_p":1.1})", "top_p", "at most 1"},
+        fault{R"({"prompt":"p","top_k":-2})", "top_k", "from -1"},
+        fault{R"({"prompt":"p","min_p":1.5})", "min_p", "at most 1"},
+        fault{R"({"prompt":"p","presence_penalty":3})", "presence_penalty", "at most 2"},
+        fault{R"({"prompt":"p","repetition_penalty":0})", "repetition_penalty", "greater than 0"},
+        fault{R"({"prompt":"p","repetition_penalty":1e99})", "repetition_penalty", "greater than 0"},
+        fault{R"({"prompt":"p","max_tokens":0})", "max_tokens", "from 1"},
+        fault{R"({"prompt":"p","max_tokens":1.5})", "max_tokens", "an integer"},
+        fault{R"({"prompt":"p","max_tokens":1e18})", "max_tokens", "an integer"},
+        fault{R"({"prompt":"p","max_tokens":18446744073709551615})", "max_tokens", "an integer"},
+        fault{R"({"prompt":"p","min_tokens":9,"max_tokens":8})", "min_tokens", "must not exceed"},
+        fault{R"({"prompt":"p","min_tokens":17})", "min_tokens", "exceeds"},
+        fault{R"({"prompt":"p","seed":"x"})", "seed", "an integer"},
+        fault{R"({"prompt":"p","stop":""})", "stop", "empty"},
+        fault{R"({"prompt":"p","stop":["a","b","c"]})", "stop", "up to 2"},
+        fault{R"({"prompt":"p","stop":["a",2]})", "stop[1]", "a string"},
+        fault{R"({"prompt":"p","stop":7})", "stop", "a string or an array"},
+        fault{R"({"prompt":"p","stop_token_ids":[-1]})", "stop_token_ids[0]", "from 0 to 999"},
+        fault{R"({"prompt":"p","stream":1})", "stream", "a boolean"},
+        fault{R"({"prompt":"p","stream_options":{"include_usage":true}})", "stream_options", "only with 'stream'"},
+        fault{R"({"prompt":"p","stream":true,"stream_options":{"include_usage":1}})", "stream_options.include_usage",
+              "a boolean"},
+        fault{R"({"prompt":"p","logprobs":21})", "logprobs", "from 0 to 20"},
+        fault{R"({"prompt":"p","request_id":"a b"})", "request_id", "letters"},
+        fault{R"({"prompt":"p","request_id":"a\nb"})", "request_id", "letters"},
+        fault{R"({"prompt":"p","priority":3000000000})", "priority", "an integer"},
+        fault{R"({"prompt":"p","execution_priority":1})", "execution_priority", "a string, not a number"},
+        fault{R"({"prompt":"p","execution_priority":""})", "execution_priority", "one of 'normal'"},
+        fault{R"({"prompt":"p","execution_priority":"high"})", "execution_priority", "one of 'normal'."},
+        fault{R"({"prompt":"p","metadata":{"a":1}})", "metadata.a", "a string"}));
 
 INSTANTIATE_TEST_SUITE_P(
     Messages, ChatFault,
-    testing::Values(fault{"{}", "messages", "required"}, fault{R"({"messages":[]})", "messages", "empty"},
-                    fault{R"({"messages":"hi"})", "messages", "an array, not a string"},
-                    fault{R"({"messages":["hi"]})", "messages[0]", "an object, not a string"},
-                    fault{R"({"messages":[{"content":"x"}]})", "messages[0].role", "required"},
-                    fault{R"({"messages":[{"role":"robot","content":"x"}]})", "messages[0].role", "must be"},
-                    fault{R"({"messages":[{"role":"user"}]})", "messages[0].content", "required"},
-                    fault{R"({"messages":[{"role":"user","content":3}]})", "messages[0].content", "not a number"},
-                    fault{R"({"messages":[{"role":"user","content":[{"type":"image_url","image_url":{}}]}]})",
-                          "messages[0].content[0].type", "'text'"},
-                    fault{R"({"messages":[{"role":"user","content":[{"type":"refusal","refusal":"x"}]}]})",
-                          "messages[0].content[0].type", "'text'"},
-                    fault{R"({"messages":[{"role":"user","content":[{"type":"text"}]}]})",
-                          "messages[0].content[0].text", "required"},
-                    fault{R"({"messages":[{"role":"user","content":["x"]}]})", "messages[0].content[0]", "an object"},
-                    fault{R"({"messages":[{"role":"user","content":"x"}],"top_logprobs":2})", "top_logprobs", "needs"},
-                    fault{R"({"messages":[{"role":"user","content":"x"}],"logprobs":3})", "logprobs", "a boolean"}));
+    ::testing::Values(fault{"{}", "messages", "required"}, fault{R"({"messages":[]})", "messages", "empty"},
+                      fault{R"({"messages":"hi"})", "messages", "an array, not a string"},
+                      fault{R"({"messages":["hi"]})", "messages[0]", "an object, not a string"},
+                      fault{R"({"messages":[{"content":"x"}]})", "messages[0].role", "required"},
+                      fault{R"({"messages":[{"role":"robot","content":"x"}]})", "messages[0].role", "must be"},
+                      fault{R"({"messages":[{"role":"user"}]})", "messages[0].content", "required"},
+                      fault{R"({"messages":[{"role":"user","content":3}]})", "messages[0].content", "not a number"},
+                      fault{R"({"messages":[{"role":"user","content":[{"type":"image_url","image_url":{}}]}]})",
+                            "messages[0].content[0].type", "'text'"},
+                      fault{R"({"messages":[{"role":"user","content":[{"type":"refusal","refusal":"x"}]}]})",
+                            "messages[0].content[0].type", "'text'"},
+                      fault{R"({"messages":[{"role":"user","content":[{"type":"text"}]}]})",
+                            "messages[0].content[0].text", "required"},
+                      fault{R"({"messages":[{"role":"user","content":["x"]}]})", "messages[0].content[0]", "an object"},
+                      fault{R"({"messages":[{"role":"user","content":"x"}],"top_logprobs":2})", "top_logprobs",
+                            "needs"},
+                      fault{R"({"messages":[{"role":"user","content":"x"}],"logprobs":3})", "logprobs", "a boolean"}));
 
 TEST(ApiRequest, NamesTheExecutionPriorityOfBothEndpointsByItsLevel) {
   request_limits limits;

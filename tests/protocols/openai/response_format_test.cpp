@@ -7,11 +7,11 @@
 namespace godwit::protocols::openai {
 namespace {
 
-expected<chat_request, api_error> chat(const std::string& fields, const request_limits& limits = {}) {
+expected<chat_request, api_error> chat_with(const std::string& fields, const request_limits& limits = {}) {
   return parse_chat(R"({"messages":[{"role":"user","content":"x"}],)" + fields + "}", {}, limits);
 }
 std::string schema_of(const std::string& fields) {
-  const auto parsed = chat(fields);
+  const auto parsed = chat_with(fields);
   return parsed ? parsed->sampling.json_schema : "400 " + parsed.error().param + ": " + parsed.error().message;
 }
 
@@ -92,7 +92,7 @@ TEST(ResponseFormat, ASchemaBesideAnotherTypeIsNotDropped) {
 TEST(ResponseFormat, ASchemaHasABound) {
   request_limits limits;
   limits.schema_bytes_max = 100;
-  const auto parsed = chat("\"guided_json\":{\"title\":\"" + std::string(100, 'x') + "\"}", limits);
+  const auto parsed = chat_with("\"guided_json\":{\"title\":\"" + std::string(100, 'x') + "\"}", limits);
   ASSERT_FALSE(parsed);
   EXPECT_EQ(parsed.error().message, "A schema may have 100 bytes, this one has 112.");
 }

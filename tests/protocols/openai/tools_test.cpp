@@ -9,7 +9,7 @@
 namespace godwit::protocols::openai {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 constexpr auto weather =
     R"({"type":"function","function":{"name":"weather","description":"Of a city.","parameters":{"type":"object",
@@ -137,7 +137,7 @@ TEST(Tools, AreTakenAsFrameworksSendThem) {
   const auto strict = chat(R"("tools":[{"type":"function","function":{"name":"f","strict":true}}])");
   ASSERT_TRUE(strict) << strict.error().message;
   EXPECT_EQ(strict->choice, tool_choice::automatic);
-  EXPECT_THAT(strict->tool_names, testing::ElementsAre("f"));
+  EXPECT_THAT(strict->tool_names, ::testing::ElementsAre("f"));
   const auto none = chat(R"("tools":[],"tool_choice":"auto")");
   ASSERT_TRUE(none) << none.error().message;
   EXPECT_EQ(none->choice, tool_choice::none);

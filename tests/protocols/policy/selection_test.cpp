@@ -305,7 +305,7 @@ struct random_pair {
   std::uint64_t next = 1;
 };
 
-class SelectionModel : public testing::Test {
+class SelectionModel : public ::testing::Test {
 protected:
   template <class Check> void for_each_choice(std::size_t at_least, Check check) {
     std::size_t choices = 0;

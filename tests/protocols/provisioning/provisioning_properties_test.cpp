@@ -386,7 +386,7 @@ private:
 
 void run(std::uint64_t seeds, bool provider, bool here) {
   std::uint64_t out = 0, in = 0, late = 0, crossed = 0, back = 0, up = 0, returned = 0;
-  for (std::uint64_t seed = 1; seed <= seeds && !testing::Test::HasFailure(); ++seed) {
+  for (std::uint64_t seed = 1; seed <= seeds && !::testing::Test::HasFailure(); ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     provisioning_world w(seed, provider, here);
     for (int i = 0; i < 400; ++i) w.act();

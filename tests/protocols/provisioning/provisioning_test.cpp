@@ -10,9 +10,9 @@
 
 namespace godwit::protocols {
 
-using testing::ElementsAre;
-using testing::HasSubstr;
-using testing::IsEmpty;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 using wish = scaling_decision::kind;
 using place = provisioning::place;
 
@@ -43,7 +43,7 @@ std::string in_short(const provisioning::effect& e) {
   return std::visit(names{}, e);
 }
 
-class Provisioning : public testing::Test {
+class Provisioning : public ::testing::Test {
 protected:
   /// Two instances of the head's own, and what each test wants.
   void start(provisioning_settings settings, std::uint32_t stopped = 0) {
@@ -571,7 +571,7 @@ TEST_F(Provisioning, ASpareThatIsNotReadyInTimeIsStoppedAndLeftAloneForTwiceAsLo
     hear(head, {up(), down(number)});
     const auto other_comes_instead = [this] {
       const auto ordered = scale(wish::out);
-      ASSERT_THAT(ordered, ElementsAre(testing::StartsWith("order scaled-")));
+      ASSERT_THAT(ordered, ElementsAre(::testing::StartsWith("order scaled-")));
       feed(provisioning::order_failed{std::stoull(ordered[0].substr(13)), "not today"});
     };
     other_comes_instead();
@@ -580,7 +580,7 @@ TEST_F(Provisioning, ASpareThatIsNotReadyInTimeIsStoppedAndLeftAloneForTwiceAsLo
     wait(1);
   }
   now += 1'000'000 * second;
-  EXPECT_THAT(scale(wish::out), ElementsAre(testing::StartsWith("order scaled-"))) << "and then for good";
+  EXPECT_THAT(scale(wish::out), ElementsAre(::testing::StartsWith("order scaled-"))) << "and then for good";
   EXPECT_THAT(by_hand(1, false), ElementsAre("go on 1")) << "until somebody starts it";
   hear(head, {up(), up(number)});
   scale(wish::in, 1);

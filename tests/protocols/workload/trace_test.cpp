@@ -86,7 +86,7 @@ struct wrong_case {
 
 void PrintTo(const wrong_case& c, std::ostream* os) { *os << c.expected; }
 
-class WrongTrace : public testing::TestWithParam<wrong_case> {};
+class WrongTrace : public ::testing::TestWithParam<wrong_case> {};
 
 TEST_P(WrongTrace, IsRefusedWithItsPlace) {
   const auto read = read_trace(GetParam().text);
@@ -101,7 +101,7 @@ const std::string burst = "Timestamp,Request tokens,Response tokens\n";
 
 INSTANTIATE_TEST_SUITE_P(
     Trace, WrongTrace,
-    testing::Values(
+    ::testing::Values(
         wrong_case{"", "t:1:1: no known trace format"}, wrong_case{"a,b,c\n1,2,3\n", "t:1:1: no known trace format"},
         wrong_case{"When,ContextTokens,GeneratedTokens\n", "t:1:1: the column \"TIMESTAMP\" is missing"},
         wrong_case{azure, "the trace holds no requests"},

@@ -37,10 +37,10 @@ namespace {
 
 using namespace std::string_literals;
 using way = question::way;
-using testing::AllOf;
-using testing::ElementsAre;
-using testing::HasSubstr;
-using testing::IsEmpty;
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 
 constexpr std::uint8_t server_handshake = 0, client_handshake = 1, direct = 2, routed = 3, monitor = 4, down = 5,
                        heartbeat = 6;
@@ -133,7 +133,7 @@ bool send_all(int fd, const std::string& bytes) {
   return ::send(fd, bytes.data(), bytes.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(bytes.size());
 }
 
-class HostilePackets : public testing::Test {
+class HostilePackets : public ::testing::Test {
 protected:
   std::atomic<int> live_{0};
   warned_system system_;
@@ -184,12 +184,12 @@ TEST_F(HostilePackets, TypesThatTakeWhateverTheyAnnounceEndTheConnection) {
 }
 
 TEST_F(HostilePackets, WhatCafsOwnActorsDoNotExpectIsNotPrinted) {
-  testing::internal::CaptureStdout();
+  ::testing::internal::CaptureStdout();
   const int fd = stranger(1);
   ASSERT_TRUE(send_all(fd, to_spawn_server(content("@<>+@atom+@strong_actor_ptr", big_endian(1, 8) + nobody()))));
   expect_alive();
   ::close(fd);
-  EXPECT_EQ(testing::internal::GetCapturedStdout(), "");
+  EXPECT_EQ(::testing::internal::GetCapturedStdout(), "");
 }
 
 // A line each would fill the log's disk.

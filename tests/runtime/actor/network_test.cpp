@@ -137,7 +137,7 @@ private:
   std::optional<stop_reason> down_;
 };
 
-actor_system_settings networked() {
+actor_system_settings on_the_network() {
   actor_system_settings s;
   s.network = true;
   s.connection_timeout = 10s; // none of these is about silence, and machines stand still for a while
@@ -145,8 +145,8 @@ actor_system_settings networked() {
 }
 
 TEST(Network, MessagesHandlesAndErrorsGoBetweenSystems) {
-  actor_system a{networked()};
-  actor_system b{networked()};
+  actor_system a{on_the_network()};
+  actor_system b{on_the_network()};
   auto f = a.spawn<far>();
   EXPECT_EQ(*a.ask(f, 1s, pinned{std::make_shared<int>(3)}), number{3}) << "on its own node it is an ordinary message";
   const auto port = a.publish(f, "127.0.0.1", 0);
@@ -162,8 +162,8 @@ TEST(Network, MessagesHandlesAndErrorsGoBetweenSystems) {
 }
 
 TEST(Network, AnActorIsFoundWithTheLongestTimeoutThatThereIs) {
-  actor_system a{networked()};
-  actor_system b{networked()};
+  actor_system a{on_the_network()};
+  actor_system b{on_the_network()};
   const auto port = a.publish(a.spawn<far>(), "127.0.0.1", 0);
   ASSERT_TRUE(port) << to_string(port.error());
   const auto r = b.remote<remote_interface>("127.0.0.1", *port, std::chrono::milliseconds::max());
@@ -172,8 +172,8 @@ TEST(Network, AnActorIsFoundWithTheLongestTimeoutThatThereIs) {
 }
 
 TEST(Network, AHandleIsCheckedAgainstWhatTheActorUnderstands) {
-  actor_system a{networked()};
-  actor_system b{networked()};
+  actor_system a{on_the_network()};
+  actor_system b{on_the_network()};
   const auto port = a.publish(a.spawn<far>(), "127.0.0.1", 0);
   ASSERT_TRUE(port);
   EXPECT_TRUE(b.remote<smaller_interface>("127.0.0.1", *port));
@@ -186,8 +186,8 @@ TEST(Network, AHandleIsCheckedAgainstWhatTheActorUnderstands) {
 // CAF leaves a request to a dead or vanished remote actor to its timeout.
 TEST(Network, AnAskEndsWhenTheRemoteActorOrItsNodeIsGone) {
   for (const bool whole_node : {false, true}) {
-    auto a = std::make_unique<actor_system>(networked());
-    actor_system b{networked()};
+    auto a = std::make_unique<actor_system>(on_the_network());
+    actor_system b{on_the_network()};
     auto f = a->spawn<far>();
     const auto port = a->publish(f, "127.0.0.1", 0);
     ASSERT_TRUE(port);
@@ -216,8 +216,8 @@ TEST(Network, AnAskEndsWhenTheRemoteActorOrItsNodeIsGone) {
 
 // Of an actor that is reached by way of another node no end is reported; whoever knows better says so.
 TEST(Network, AnActorDeclaredDownIsDownForAllWhoWatchOrAskIt) {
-  actor_system a{networked()};
-  actor_system b{networked()};
+  actor_system a{on_the_network()};
+  actor_system b{on_the_network()};
   auto f = a.spawn<far>();
   const auto port = a.publish(f, "127.0.0.1", 0);
   ASSERT_TRUE(port);
@@ -244,7 +244,7 @@ TEST(Network, APlaceThatAcceptsAndSaysNothingIsGivenUpInTime) {
   sockaddr_in address{};
   const int listener = listen_in_vain(5, address);
   {
-    actor_system b{networked()};
+    actor_system b{on_the_network()};
     const auto begin = std::chrono::steady_clock::now();
     const auto r = b.remote<remote_interface>("127.0.0.1", ntohs(address.sin_port), 300ms);
     EXPECT_FALSE(r);
@@ -268,10 +268,10 @@ TEST(Network, APlaceThatDropsWhatIsSentIsGivenUpInTimeAndHoldsUpNobody) {
   ASSERT_EQ(waiting.back().revents, 0) << "this system queues more than it was told";
   const auto begin = std::chrono::steady_clock::now();
   {
-    actor_system a{networked()};
+    actor_system a{on_the_network()};
     const auto port = a.publish(a.spawn<far>(), "127.0.0.1", 0);
     ASSERT_TRUE(port);
-    actor_system b{networked()};
+    actor_system b{on_the_network()};
     const auto r = b.remote<remote_interface>("127.0.0.1", ntohs(address.sin_port), 300ms);
     ASSERT_FALSE(r);
     EXPECT_EQ(r.error().code, error_code::down);
@@ -297,13 +297,13 @@ public:
 // that has ended a while later, when its threads are busy: a port scan, a check of health or an operator's command may
 // end in such a moment.
 TEST(Network, WhoConnectsAndGoesAwayDoesNotEndTheNextConnection) {
-  auto settings = networked();
+  auto settings = on_the_network();
   settings.worker_threads = 1;
   actor_system a{settings};
   const auto port = a.publish(a.spawn<far>(), "127.0.0.1", 0);
   ASSERT_TRUE(port);
   std::jthread keeps_busy([&, sleeper = a.spawn<drowsy>()](const std::stop_token& over) {
-    actor_system other{networked()};
+    actor_system other{on_the_network()};
     const auto r = other.remote<remote_interface>("127.0.0.1", *port);
     while (r && !over.stop_requested()) {
       a.tell(sleeper, poke{});
@@ -323,7 +323,7 @@ TEST(Network, WhoConnectsAndGoesAwayDoesNotEndTheNextConnection) {
     }
   });
   for (int i = 0; i < 30; ++i) {
-    actor_system b{networked()};
+    actor_system b{on_the_network()};
     const auto r = b.remote<remote_interface>("127.0.0.1", *port);
     ASSERT_TRUE(r) << i << ": " << to_string(r.error());
     for (int j = 0; j < 5; ++j) {
@@ -335,11 +335,11 @@ TEST(Network, WhoConnectsAndGoesAwayDoesNotEndTheNextConnection) {
 
 // CAF gives up a connection that has said nothing by the next heartbeat, which is after 100 ms.
 TEST(Network, APlaceThatIsFarAwayIsReached) {
-  actor_system a{networked()};
+  actor_system a{on_the_network()};
   const auto port = a.publish(a.spawn<far>(), "127.0.0.1", 0);
   ASSERT_TRUE(port);
   const slow_way distance(*port, 400ms);
-  actor_system b{networked()};
+  actor_system b{on_the_network()};
   const auto r = b.remote<remote_interface>("127.0.0.1", distance.port());
   ASSERT_TRUE(r) << to_string(r.error());
   EXPECT_EQ(*b.ask(*r, 5s, question{question::way::value, 40}), number{42});
@@ -348,11 +348,11 @@ TEST(Network, APlaceThatIsFarAwayIsReached) {
 // As to a process that is stopped, or across a network that drops what is sent: what waits to be written is not waited
 // for.
 TEST(Network, ASystemEndsThoughItsPeerTakesNothing) {
-  actor_system b{networked()};
+  actor_system b{on_the_network()};
   const auto port = b.publish(b.spawn<far>(), "127.0.0.1", 0);
   ASSERT_TRUE(port);
   slow_way way_there(*port, 0ms);
-  auto a = std::make_unique<actor_system>(networked());
+  auto a = std::make_unique<actor_system>(on_the_network());
   const auto r = a->remote<remote_interface>("127.0.0.1", way_there.port());
   ASSERT_TRUE(r) << to_string(r.error());
   way_there.block();
@@ -366,7 +366,7 @@ TEST(Network, ASystemEndsThoughItsPeerTakesNothing) {
 
 // A header of CAF's, or what a scanner of ports sends and looks like one.
 TEST(Network, AStrangerThatAnnouncesALotIsLeft) {
-  auto settings = networked();
+  auto settings = on_the_network();
   settings.connection_timeout = 1h; // which is not why
   actor_system a{settings};
   const auto port = a.publish(a.spawn<far>(), "127.0.0.1", 0);
@@ -378,7 +378,7 @@ TEST(Network, AStrangerThatAnnouncesALotIsLeft) {
   ASSERT_EQ(::send(stranger, packet.data(), packet.size(), 0), static_cast<ssize_t>(packet.size()));
   EXPECT_TRUE(ends(stranger, 20s));
   ::close(stranger);
-  actor_system b{networked()};
+  actor_system b{on_the_network()};
   EXPECT_TRUE(b.remote<remote_interface>("127.0.0.1", *port));
 }
 
@@ -394,7 +394,7 @@ std::string header(std::uint8_t operation, std::uint32_t payload_bytes, std::uin
 
 // CAF 0.17 dies of them, on whichever side it is.
 TEST(Network, WhatCafWouldDieOfEndsTheConnection) {
-  auto settings = networked();
+  auto settings = on_the_network();
   settings.connection_timeout = 1h; // which is not why
   actor_system a{settings};
   const auto published = a.spawn<far>();
@@ -412,7 +412,7 @@ TEST(Network, WhatCafWouldDieOfEndsTheConnection) {
     EXPECT_TRUE(ends(stranger, 20s));
     ::close(stranger);
   }
-  actor_system b{networked()};
+  actor_system b{on_the_network()};
   const auto r = b.remote<remote_interface>("127.0.0.1", *port);
   ASSERT_TRUE(r) << to_string(r.error());
   EXPECT_EQ(*b.ask(*r, 20s, question{way::value, 40}), number{42});
@@ -443,7 +443,7 @@ void with_server_that_says(const std::string& greeting, const std::function<void
 
 TEST(Network, AGreetingThatSaysNothingIsAnError) {
   with_server_that_says(header(0, 0, 3), [](std::uint16_t port) {
-    actor_system b{networked()};
+    actor_system b{on_the_network()};
     EXPECT_FALSE(b.remote<remote_interface>("127.0.0.1", port, 2s));
   });
 }
@@ -457,12 +457,12 @@ TEST(Network, OneThatResetsTheConnectionIsNamedInTheSystemsWords) {
     ::setsockopt(fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
     ::close(fd);
   });
-  actor_system b{networked()};
+  actor_system b{on_the_network()};
   const auto r = b.remote<remote_interface>("127.0.0.1", ntohs(address.sin_port), 2s);
   resets.join();
   ::close(listener);
   ASSERT_FALSE(r);
-  EXPECT_THAT(to_string(r.error()), testing::HasSubstr("Connection reset by peer"));
+  EXPECT_THAT(to_string(r.error()), ::testing::HasSubstr("Connection reset by peer"));
 }
 
 TEST(Network, AGreetingThatIsCutOffIsNoneOfOurs) {
@@ -473,29 +473,29 @@ TEST(Network, AGreetingThatIsCutOffIsNoneOfOurs) {
     (void)::send(fd, "\0\0\0", 3, MSG_NOSIGNAL);
     ::close(fd);
   });
-  actor_system b{networked()};
+  actor_system b{on_the_network()};
   const auto r = b.remote<remote_interface>("127.0.0.1", ntohs(address.sin_port), 2s);
   cuts.join();
   ::close(listener);
   ASSERT_FALSE(r);
-  EXPECT_THAT(to_string(r.error()), testing::HasSubstr("before it had greeted as a process of godwit would"));
+  EXPECT_THAT(to_string(r.error()), ::testing::HasSubstr("before it had greeted as a process of godwit would"));
 }
 
 TEST(Network, AGreetingThatIsShorterThanOneOfOursIsNoSilence) {
   with_server_that_says("220 ESMTP\r\n", [](std::uint16_t port) {
-    actor_system b{networked()};
+    actor_system b{on_the_network()};
     const auto r = b.remote<remote_interface>("127.0.0.1", port, 2s);
     ASSERT_FALSE(r);
-    EXPECT_THAT(to_string(r.error()), testing::HasSubstr("does not greet as a process of godwit would"));
+    EXPECT_THAT(to_string(r.error()), ::testing::HasSubstr("does not greet as a process of godwit would"));
   });
 }
 
 // What strangers announce takes memory as it comes, and nobody waits while it is filled with zeros.
 TEST(Network, ManyWhoAnnounceALotTakeLittle) {
-  actor_system a{networked()};
+  actor_system a{on_the_network()};
   const auto port = a.publish(a.spawn<far>(), "127.0.0.1", 0);
   ASSERT_TRUE(port);
-  actor_system b{networked()};
+  actor_system b{on_the_network()};
   const auto r = b.remote<remote_interface>("127.0.0.1", *port);
   ASSERT_TRUE(r) << to_string(r.error());
   EXPECT_EQ(*b.ask(*r, 20s, question{way::value, 40}), number{42});
@@ -513,10 +513,10 @@ TEST(Network, ManyWhoAnnounceALotTakeLittle) {
 }
 
 TEST(Network, AMessageOfSeveralPiecesArrivesAsItWas) {
-  actor_system a{networked()};
+  actor_system a{on_the_network()};
   const auto port = a.publish(a.spawn<far>(), "127.0.0.1", 0);
   ASSERT_TRUE(port);
-  actor_system b{networked()};
+  actor_system b{on_the_network()};
   const auto r = b.remote<remote_interface>("127.0.0.1", *port);
   ASSERT_TRUE(r) << to_string(r.error());
   for (const std::size_t bytes : {(1U << 20U) - 200U, 1U << 20U, (1U << 20U) + 1U, 5U << 20U, 17U << 20U, 10U}) {
@@ -531,8 +531,8 @@ TEST(Network, AMessageOfSeveralPiecesArrivesAsItWas) {
 
 // One who asks from outside leaves nothing with the actor of another node, which may live for long.
 TEST(Network, AsksFromOutsideLeaveNothingBehind) {
-  actor_system a{networked()};
-  actor_system b{networked()};
+  actor_system a{on_the_network()};
+  actor_system b{on_the_network()};
   const auto port = a.publish(a.spawn<far>(), "127.0.0.1", 0);
   ASSERT_TRUE(port);
   const auto r = b.remote<remote_interface>("127.0.0.1", *port);
@@ -555,7 +555,7 @@ bool is_greeted(int fd) {
 }
 
 TEST(Network, WhoSaysNothingIsLeftWhenOthersCome) {
-  auto settings = networked();
+  auto settings = on_the_network();
   settings.connection_timeout = 1h; // which is not why
   actor_system a{settings};
   const auto port = a.publish(a.spawn<far>(), "127.0.0.1", 0);
@@ -577,10 +577,10 @@ TEST(Network, WhoSaysNothingIsLeftWhenOthersCome) {
 
 // The kernel keeps who comes in its queue, and says so again and again to a loop that asks.
 TEST(Network, WhenNoDescriptorIsLeftNewcomersAreClosedAndThoseWhoSayNothingToo) {
-  actor_system a{networked()};
+  actor_system a{on_the_network()};
   const auto port = a.publish(a.spawn<far>(), "127.0.0.1", 0);
   ASSERT_TRUE(port);
-  actor_system b{networked()};
+  actor_system b{on_the_network()};
   const int late[] = {::socket(AF_INET, SOCK_STREAM, 0), ::socket(AF_INET, SOCK_STREAM, 0),
                       ::socket(AF_INET, SOCK_STREAM, 0)};
   rlimit before{};
@@ -627,8 +627,8 @@ TEST(Network, NodesHaveIdsOfTheirOwn) {
 }
 
 TEST(Network, AHostIsFoundByItsNameToo) {
-  actor_system a{networked()};
-  actor_system b{networked()};
+  actor_system a{on_the_network()};
+  actor_system b{on_the_network()};
   const auto port = a.publish(a.spawn<far>(), "127.0.0.1", 0);
   ASSERT_TRUE(port);
   const auto r = b.remote<remote_interface>("localhost", *port); // which may be ::1 as well
@@ -636,7 +636,7 @@ TEST(Network, AHostIsFoundByItsNameToo) {
 }
 
 TEST(Network, APortInUseAndAnEmptyPlaceAreErrors) {
-  actor_system a{networked()};
+  actor_system a{on_the_network()};
   auto f = a.spawn<far>();
   const auto port = a.publish(f, "127.0.0.1", 0);
   ASSERT_TRUE(port);

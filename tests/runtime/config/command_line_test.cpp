@@ -38,7 +38,7 @@ struct program {
 TEST(ConfigCommandLine, EverySettingIsAFlag) {
   auto p = program();
   p.parse({"--port", "9", "--no-scheduler-migrate"});
-  EXPECT_THAT(p.found, testing::IsEmpty());
+  EXPECT_THAT(p.found, ::testing::IsEmpty());
   EXPECT_EQ(p.port, 9);
   EXPECT_FALSE(p.migrate);
   EXPECT_EQ(p.settings.find("http.port")->set_by.where, "--port");
@@ -56,7 +56,7 @@ TEST(ConfigCommandLine, AFlagThatIsNotGivenSetsNothing) {
 TEST(ConfigCommandLine, AWrongValueIsReportedInTheSettingsWords) {
   auto p = program();
   p.parse({"--port=0"});
-  EXPECT_THAT(p.found, testing::ElementsAre("--port is 0, but must be from 1 to 65535"));
+  EXPECT_THAT(p.found, ::testing::ElementsAre("--port is 0, but must be from 1 to 65535"));
   EXPECT_EQ(p.port, 8000);
 }
 
@@ -72,11 +72,11 @@ TEST(ConfigCommandLine, ASwitchTakesTrueAndFalseAndNothingElse) {
 
 TEST(ConfigCommandLine, TheHelpTextHasDocDefaultAndWhatMayBeGiven) {
   auto p = program();
-  using testing::HasSubstr;
+  using ::testing::HasSubstr;
   const auto help = p.app.help();
   EXPECT_THAT(help, AllOf(HasSubstr("Where clients connect."), HasSubstr("8000")));
   EXPECT_THAT(help, HasSubstr("--scheduler-migrate or --no-scheduler-migrate [true]"));
-  EXPECT_THAT(help, testing::Not(HasSubstr("{false}")));
+  EXPECT_THAT(help, ::testing::Not(HasSubstr("{false}")));
   EXPECT_THAT(help, HasSubstr("--http-patience TIME"));
   EXPECT_THAT(help, HasSubstr("--memory-pool SIZE"));
   EXPECT_THAT(help, HasSubstr("--device auto|cpu"));

@@ -10,15 +10,15 @@ namespace godwit::runtime::config {
 namespace {
 
 using namespace std::chrono_literals;
-using testing::ElementsAre;
-using testing::HasSubstr;
-using testing::IsEmpty;
-using testing::SizeIs;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
 using variables = std::vector<std::pair<std::string, std::string>>;
 
 enum class shade { light, dark };
 
-struct program {
+struct registered_program {
   std::uint32_t queue_max = 100;
   std::uint16_t port = 8000;
   double factor = 0.5;
@@ -30,7 +30,7 @@ struct program {
   std::vector<std::string> peers{"a", "b"};
   registry settings;
 
-  program() {
+  registered_program() {
     settings.add("model", model, {.doc = "The model's name."});
     settings.add("scheduler.queue_max", queue_max,
                  {.doc = "Requests that may wait.", .unit = "requests", .min = 1, .max = 100000});
@@ -45,7 +45,7 @@ struct program {
 };
 
 TEST(ConfigRegistry, MakesFlagAndVariableFromTheName) {
-  auto p = program();
+  auto p = registered_program();
   const auto* s = p.settings.find("scheduler.queue_max");
   ASSERT_NE(s, nullptr);
   EXPECT_EQ(s->flag, "--scheduler-queue-max");
@@ -55,7 +55,7 @@ TEST(ConfigRegistry, MakesFlagAndVariableFromTheName) {
 }
 
 TEST(ConfigRegistry, ReadsEveryTypeFromText) {
-  auto p = program();
+  auto p = registered_program();
   const auto by = origin{source::flag, "--x"};
   for (const auto& [name, text] : variables{{"model", "big one"},
                                             {"scheduler.queue_max", "7"},
@@ -77,7 +77,7 @@ TEST(ConfigRegistry, ReadsEveryTypeFromText) {
 }
 
 TEST(ConfigRegistry, AFlagBeatsTheEnvironmentWhichBeatsTheFileInAnyOrder) {
-  auto p = program();
+  auto p = registered_program();
   EXPECT_EQ(p.settings.set("http.port", "1", {source::flag, "--port"}), std::nullopt);
   EXPECT_THAT(p.settings.load_environment(variables{{"GODWIT_HTTP_PORT", "2"}, {"GODWIT_MODEL", "env"}}), IsEmpty());
   EXPECT_THAT(p.settings.load_toml("model = 'file'\nlook = 'dark'\n[http]\nport = 3\n", "g.toml"), IsEmpty());
@@ -91,7 +91,7 @@ TEST(ConfigRegistry, AFlagBeatsTheEnvironmentWhichBeatsTheFileInAnyOrder) {
 }
 
 TEST(ConfigRegistry, AnUnknownNameIsAnErrorThatNamesTheNearestKnownOne) {
-  auto p = program();
+  auto p = registered_program();
   EXPECT_THAT(p.settings.load_toml("\n[scheduler]\nqueue_mx = 4\n", "g.toml"),
               ElementsAre("g.toml:3: unknown setting scheduler.queue_mx; did you mean scheduler.queue_max?"));
   EXPECT_THAT(p.settings.load_toml("zzzzzzzz = 4\n", "g.toml"), ElementsAre("g.toml:1: unknown setting zzzzzzzz"));
@@ -104,7 +104,7 @@ TEST(ConfigRegistry, AnUnknownNameIsAnErrorThatNamesTheNearestKnownOne) {
 }
 
 TEST(ConfigRegistry, WhatKubernetesSaysOfAServiceIsNoSetting) {
-  auto p = program();
+  auto p = registered_program();
   EXPECT_THAT(p.settings.load_environment(variables{{"GODWIT_SERVICE_HOST", "10.0.0.1"},
                                                     {"GODWIT_SERVICE_PORT", "8000"},
                                                     {"GODWIT_SERVICE_PORT_HTTP", "8000"},
@@ -118,13 +118,13 @@ TEST(ConfigRegistry, WhatKubernetesSaysOfAServiceIsNoSetting) {
 }
 
 TEST(ConfigRegistry, AllowedVariablesAreLeftAlone) {
-  auto p = program();
+  auto p = registered_program();
   p.settings.allow_variable("GODWIT_CONFIG");
   EXPECT_THAT(p.settings.load_environment(variables{{"GODWIT_CONFIG", "x.toml"}}), IsEmpty());
 }
 
 TEST(ConfigRegistry, AValueOutOfBoundsIsRefusedWithTheBoundsAndTheUnit) {
-  auto p = program();
+  auto p = registered_program();
   EXPECT_EQ(p.settings.set("scheduler.queue_max", "0", {source::flag, "--scheduler-queue-max"}),
             "--scheduler-queue-max is 0 requests, but must be from 1 to 100000 requests");
   EXPECT_EQ(p.settings.set("http.port", "70000", {source::flag, "--port"}),
@@ -139,7 +139,7 @@ TEST(ConfigRegistry, AValueOutOfBoundsIsRefusedWithTheBoundsAndTheUnit) {
 }
 
 TEST(ConfigRegistry, AValueOfTheWrongTypeIsRefusedWithWhatIsExpected) {
-  auto p = program();
+  auto p = registered_program();
   const auto by = origin{source::environment, "GODWIT_X"};
   EXPECT_EQ(p.settings.set("scheduler.queue_max", "many", by), "GODWIT_X: \"many\" is not a whole number of requests");
   EXPECT_EQ(p.settings.set("look", "red", by), "GODWIT_X: \"red\" is not one of light, dark");
@@ -156,7 +156,7 @@ TEST(ConfigRegistry, AValueOfTheWrongTypeIsRefusedWithWhatIsExpected) {
 
 // It stands in metrics, logs and JSON; a file of it would not be read back.
 TEST(ConfigRegistry, WhatIsNotUtf8IsRefused) {
-  auto p = program();
+  auto p = registered_program();
   const auto by = origin{source::environment, "GODWIT_X"};
   EXPECT_EQ(p.settings.set("model",
                            "b\xff"
@@ -168,13 +168,13 @@ TEST(ConfigRegistry, WhatIsNotUtf8IsRefused) {
 }
 
 TEST(ConfigRegistry, AnEmptyTableThatNobodyKnowsIsTold) {
-  auto p = program();
+  auto p = registered_program();
   EXPECT_THAT(p.settings.load_toml("[scheduler]\n[nosuch]\n", "g.toml"),
               ElementsAre(HasSubstr("g.toml:2: unknown setting nosuch")));
 }
 
 TEST(ConfigRegistry, WhatIsNoNumberInAFileIsWithinNoBounds) {
-  auto p = program();
+  auto p = registered_program();
   EXPECT_THAT(p.settings.load_toml("[scheduler]\nfactor = nan\n", "g.toml"),
               ElementsAre("g.toml:2: scheduler.factor is nan, which is not a number"));
   EXPECT_THAT(p.settings.load_toml("[scheduler]\nfactor = -inf\n", "g.toml"),
@@ -183,7 +183,7 @@ TEST(ConfigRegistry, WhatIsNoNumberInAFileIsWithinNoBounds) {
 }
 
 TEST(ConfigRegistry, ABrokenFileIsToldWithItsLine) {
-  auto p = program();
+  auto p = registered_program();
   const auto found = p.settings.load_toml("model = 'x'\n[http\n", "g.toml");
   ASSERT_EQ(found.size(), 1U);
   EXPECT_THAT(found.front(), HasSubstr("g.toml:2: not valid TOML"));
@@ -192,7 +192,7 @@ TEST(ConfigRegistry, ABrokenFileIsToldWithItsLine) {
 }
 
 TEST(ConfigRegistry, RulesBetweenSettingsAreCheckedWhenEverythingIsLoaded) {
-  auto p = program();
+  auto p = registered_program();
   p.settings.relate([&p]() -> std::optional<std::string> {
     if (p.pool >= p.queue_max * 4096ULL) return std::nullopt;
     return "memory.pool must hold a block for each of scheduler.queue_max requests";
@@ -204,7 +204,7 @@ TEST(ConfigRegistry, RulesBetweenSettingsAreCheckedWhenEverythingIsLoaded) {
 }
 
 TEST(ConfigRegistry, PrintedConfigurationReadsBackAsTheSameValues) {
-  auto p = program();
+  auto p = registered_program();
   const auto by = origin{source::flag, "--x"};
   for (const auto& [name, text] : variables{{"model", "q\"uo\\te\nü\x01"},
                                             {"scheduler.factor", "0.1"},
@@ -214,7 +214,7 @@ TEST(ConfigRegistry, PrintedConfigurationReadsBackAsTheSameValues) {
                                             {"cluster.peers", "a \"b\",c"}})
     ASSERT_EQ(p.settings.set(name, text, by), std::nullopt) << name;
   const auto printed = p.settings.print_config();
-  auto again = program();
+  auto again = registered_program();
   EXPECT_THAT(again.settings.load_toml(printed, "printed"), IsEmpty()) << printed;
   EXPECT_EQ(again.model, p.model);
   EXPECT_EQ(again.factor, p.factor);
@@ -230,7 +230,7 @@ TEST(ConfigRegistry, PrintedConfigurationReadsBackAsTheSameValues) {
 }
 
 TEST(ConfigRegistry, TheReferenceHasARowForEverySetting) {
-  auto p = program();
+  auto p = registered_program();
   const auto page = p.settings.reference_markdown();
   for (const auto& s : p.settings.settings()) {
     EXPECT_THAT(page, HasSubstr("`" + s.flag + "`"));
@@ -241,7 +241,7 @@ TEST(ConfigRegistry, TheReferenceHasARowForEverySetting) {
 }
 
 TEST(ConfigRegistry, AWrongDeclarationIsABug) {
-  auto p = program();
+  auto p = registered_program();
   auto x = 5;
   EXPECT_THROW(p.settings.add("model", x, {.doc = "Twice."}), std::logic_error);
   EXPECT_THROW(p.settings.add("http.port.number", x, {.doc = "Below a value."}), std::logic_error);

@@ -19,9 +19,9 @@
 namespace godwit::runtime::log {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
-class FileBackend : public testing::Test {
+class FileBackend : public ::testing::Test {
 protected:
   FileBackend() {
     auto name = (std::filesystem::temp_directory_path() / "godwit-log-XXXXXX").string();

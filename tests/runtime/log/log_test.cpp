@@ -11,8 +11,8 @@ namespace godwit::runtime::log {
 namespace {
 
 using namespace std::chrono_literals;
-using testing::HasSubstr;
-using testing::Not;
+using ::testing::HasSubstr;
+using ::testing::Not;
 
 level_filter filter(std::string_view text) {
   auto parsed = level_filter::parse(text);

@@ -11,8 +11,8 @@
 namespace godwit::runtime::metrics {
 namespace {
 
-using testing::HasSubstr;
-using testing::Not;
+using ::testing::HasSubstr;
+using ::testing::Not;
 
 TEST(Metrics, ThePageIsPrometheusText) {
   auto r = registry();
@@ -137,7 +137,7 @@ TEST(Metrics, AWrongDeclarationIsABug) {
   EXPECT_THROW(r.add_histogram("h", "Not ascending.", {2, 1}), std::invalid_argument);
   r.add_histogram("h", "H.", {1});
   EXPECT_THROW(r.add_counter("h_count", "Taken by h."), std::logic_error);
-  EXPECT_THAT(exponential_bounds(0.5, 2, 3), testing::ElementsAre(0.5, 1, 2));
+  EXPECT_THAT(exponential_bounds(0.5, 2, 3), ::testing::ElementsAre(0.5, 1, 2));
 }
 
 } // namespace

@@ -17,7 +17,7 @@ struct peer_list {
   auto fields() { return std::tie(all); }
 };
 
-struct tally {
+struct node_tally {
   std::uint64_t answers = 0;
   std::uint64_t timeouts = 0;
   std::uint64_t downs = 0;
@@ -27,7 +27,7 @@ struct tally {
 /// Asks, tells and watches random peers of all nodes for ever, and passes handles on.
 class chatter final : public actor<chatter_interface> {
 public:
-  chatter(actor_context context, std::uint64_t stream, std::chrono::nanoseconds pause, tally& t)
+  chatter(actor_context context, std::uint64_t stream, std::chrono::nanoseconds pause, node_tally& t)
       : actor(context), random_(5, stream), pause_(pause), tally_(t) {}
   behavior_of<chatter_interface> make_behavior() override {
     return {[this](question& q) { return respond(answer(std::move(q))); }, [this](number) { ++tally_.numbers; },
@@ -71,7 +71,7 @@ private:
   }
   async::counter_random random_;
   std::chrono::nanoseconds pause_;
-  tally& tally_;
+  node_tally& tally_;
   std::vector<handle<chatter_interface>> peers_;
   bool talking_ = false;
 };
@@ -104,19 +104,19 @@ public:
     for (std::uint64_t i = 0; i < steps; ++i) ASSERT_TRUE(world.step());
   }
 
-  tally counts;
+  node_tally counts;
   sim::world world;
   std::vector<std::unique_ptr<sim::system>> nodes;
 };
 
-struct run_result {
+struct node_run_result {
   std::string lines;
   std::uint64_t hash = 0;
-  tally counts;
+  node_tally counts;
 };
 
-run_result run_with_faults(std::uint64_t seed) {
-  run_result out;
+node_run_result run_with_faults(std::uint64_t seed) {
+  node_run_result out;
   sim::event_log log{[&](const sim::event& e) { out.lines += to_string(e) + "\n"; }};
   {
     exchange x{seed, &log};

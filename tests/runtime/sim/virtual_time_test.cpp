@@ -84,7 +84,7 @@ TEST(VirtualTime, TheLongestDelayThatThereIsDoesNotEndAtOnce) {
 }
 
 TEST(SimulatedThreadDeathTest, AMessageFromAnotherThreadEndsTheProgramAndNamesBothTheReceiverAndTheMessage) {
-  testing::FLAGS_gtest_death_test_style = "threadsafe";
+  ::testing::FLAGS_gtest_death_test_style = "threadsafe";
   const auto tell_from_another = [] {
     std::atomic<int> live{0};
     sim::world world{1};
@@ -105,11 +105,11 @@ struct nap {
   explicit nap(int n) : number(n) {}
   auto fields() { return std::tie(number); }
 };
-using sleeper_interface = interface<void(nap)>;
-class sleeper final : public actor<sleeper_interface> {
+using napper_interface = interface<void(nap)>;
+class napper final : public actor<napper_interface> {
 public:
-  sleeper(actor_context context, std::vector<int>& order) : actor(context), order_(order) {}
-  behavior_of<sleeper_interface> make_behavior() override {
+  napper(actor_context context, std::vector<int>& order) : actor(context), order_(order) {}
+  behavior_of<napper_interface> make_behavior() override {
     return {[this](nap n) { start(sleep(n.number)); }};
   }
 
@@ -125,7 +125,7 @@ std::vector<int> who_wakes(std::uint64_t seed, int sleepers) {
   std::vector<int> order;
   sim::world world{seed};
   sim::system system{world};
-  for (int i = 0; i < sleepers; ++i) system.tell(system.spawn<sleeper>(order), nap{i});
+  for (int i = 0; i < sleepers; ++i) system.tell(system.spawn<napper>(order), nap{i});
   world.run();
   EXPECT_EQ(world.now(), 1s);
   return order;

@@ -156,7 +156,7 @@ TEST(TracePerfetto, AnHttpRequestOfSeveralAnswersHasAllTheirNumbers) {
       e.request = 1;
       e.attributes.emplace_back("request", "1 2 3");
     }
-  EXPECT_THAT(perfetto(r), testing::HasSubstr(R"("request":"1 2 3")"));
+  EXPECT_THAT(perfetto(r), ::testing::HasSubstr(R"("request":"1 2 3")"));
 }
 
 struct otlp_span {

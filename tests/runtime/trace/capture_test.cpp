@@ -64,7 +64,7 @@ void expect_sound(const trace::recording& all) {
   }
 }
 
-class Capture : public testing::Test {
+class Capture : public ::testing::Test {
 protected:
   void start(trace::recorder_settings settings = {}) {
     recorder = make_recorder(std::move(settings));

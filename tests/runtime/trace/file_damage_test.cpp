@@ -18,8 +18,8 @@
 namespace godwit::runtime::trace {
 namespace {
 
-using testing::Contains;
-using testing::HasSubstr;
+using ::testing::Contains;
+using ::testing::HasSubstr;
 using bytes = std::vector<std::byte>;
 
 /// A file in several flushes, and how many events it holds up to which byte.

@@ -14,8 +14,8 @@
 namespace godwit::runtime::trace {
 namespace {
 
-using testing::Contains;
-using testing::HasSubstr;
+using ::testing::Contains;
+using ::testing::HasSubstr;
 
 std::unique_ptr<file_writer> everyday_writer(const std::string& path, file_settings settings = {}) {
   auto writer = file_writer::create(path, settings);

@@ -24,7 +24,7 @@ void sort_as_read(std::vector<event>& events, const recording& in) {
                    [&](const auto& a, const auto& b) { return std::pair(in.at(a), a.id) < std::pair(in.at(b), b.id); });
 }
 
-class FileOfAnything : public testing::TestWithParam<std::uint64_t> {};
+class FileOfAnything : public ::testing::TestWithParam<std::uint64_t> {};
 
 TEST_P(FileOfAnything, IsReadAsItWasWritten) {
   streams::anything draw(GetParam(), 4, 30);
@@ -79,7 +79,7 @@ TEST_P(FileOfAnything, IsReadAsItWasWritten) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Seeds, FileOfAnything, testing::Range<std::uint64_t>(0, 25));
+INSTANTIATE_TEST_SUITE_P(Seeds, FileOfAnything, ::testing::Range<std::uint64_t>(0, 25));
 
 TEST(FileWriter, KnowsAProcessByItsKeyAndTakesWhatIsSaidLater) {
   const streams::scratch file("process");

@@ -12,9 +12,9 @@
 namespace godwit::runtime::trace {
 namespace {
 
-using testing::Contains;
-using testing::HasSubstr;
-using testing::IsEmpty;
+using ::testing::Contains;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 
 constexpr std::int64_t us = 1'000;
 constexpr std::int64_t ms = 1'000'000;
@@ -177,7 +177,7 @@ TEST(Merge, FollowsAChainOfProcesses) {
   }
 }
 
-class DriftingClocks : public testing::TestWithParam<double> {};
+class DriftingClocks : public ::testing::TestWithParam<double> {};
 
 TEST_P(DriftingClocks, StillMergeInCausalOrder) {
   cluster three({{0, 1, true}, {3 * second, 1 + GetParam(), true}, {-2 * second, 1 - 2 * GetParam(), true}});
@@ -193,7 +193,7 @@ TEST_P(DriftingClocks, StillMergeInCausalOrder) {
   EXPECT_LE(result.most_ns, 350 * us + in_a_stretch) << "none took longer than 250 us";
   EXPECT_THAT(merged.remarks, Contains(HasSubstr("node 1 drifts against others, by ")));
 }
-INSTANTIATE_TEST_SUITE_P(PartsOfAMillion, DriftingClocks, testing::Values(50e-6, 200e-6, -200e-6, 2e-3));
+INSTANTIATE_TEST_SUITE_P(PartsOfAMillion, DriftingClocks, ::testing::Values(50e-6, 200e-6, -200e-6, 2e-3));
 
 TEST(Merge, MovesTimesOnWhereAClockWasSlowForAWhile) {
   cluster two({{0, 1, true}, {3 * second, 1, true}});

@@ -15,7 +15,7 @@ constexpr std::uint64_t head_key = 7;
 constexpr std::uint64_t first_command = 1000;
 constexpr std::uint64_t first_member = 1'000'000;
 
-class RecorderPlaces : public testing::Test {
+class RecorderPlaces : public ::testing::Test {
 protected:
   RecorderPlaces() { core().name_process(0, head_key, "head"); }
   [[nodiscard]] recorder_core& core() const { return *recorder_.core(); }

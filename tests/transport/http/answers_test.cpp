@@ -12,10 +12,10 @@
 namespace godwit::transport::http::test {
 namespace {
 
-using testing::EndsWith;
-using testing::HasSubstr;
-using testing::Not;
-using testing::StartsWith;
+using ::testing::EndsWith;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::StartsWith;
 
 TEST(HttpAnswers, KeepTheConnectionUnlessToldOtherwise) {
   auto s = echo_server();
@@ -145,7 +145,7 @@ TEST(HttpAnswers, WhatTheHandlerDoesNotSeeIsToldToTheLog) {
   broken.send("nonsense\r\n\r\n");
   EXPECT_THAT(broken.read_to_end(), StartsWith("HTTP/1.1 400 "));
   const std::lock_guard lock(mutex);
-  EXPECT_THAT(told, testing::ElementsAre("/echo 413", "? 400"));
+  EXPECT_THAT(told, ::testing::ElementsAre("/echo 413", "? 400"));
 }
 
 TEST(HttpAnswers, FieldsMayBeAddedToTheServersOwn) {

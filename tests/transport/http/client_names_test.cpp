@@ -57,7 +57,7 @@ TEST(HttpClientNames, ANameThatNobodyAnswersForEndsTheCallInItsTime) {
       const auto* failed = std::get_if<client_error>(&result);
       ASSERT_NE(failed, nullptr);
       EXPECT_EQ(failed->kind, client_error_kind::timeout) << failed->message;
-      EXPECT_THAT(failed->message, testing::HasSubstr("could not connect in time"));
+      EXPECT_THAT(failed->message, ::testing::HasSubstr("could not connect in time"));
     }
     answer.set_value(); // the client waits for its look-up
   }

@@ -12,7 +12,7 @@
 namespace godwit::transport::http::test {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 client_request post_to(std::string url, std::string body) {
   auto r = client_request();
@@ -273,7 +273,7 @@ TEST(HttpClient, AnAnswerWithoutEndIsGivenUp) {
     auto c = client();
     const auto e = error_of(c.fetch(get_from(s.url())));
     EXPECT_EQ(e.kind, client_error_kind::protocol) << e.message;
-    EXPECT_THAT(e.message, testing::AllOf(testing::StartsWith("127.0.0.1:"), HasSubstr(what.error)));
+    EXPECT_THAT(e.message, ::testing::AllOf(::testing::StartsWith("127.0.0.1:"), HasSubstr(what.error)));
   }
 }
 

@@ -28,9 +28,9 @@ namespace godwit::transport::http::test {
 namespace {
 
 using godwit::test::authority;
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
-class HttpsClient : public testing::Test {
+class HttpsClient : public ::testing::Test {
 protected:
   HttpsClient() {
     own_.sign("server", "IP:127.0.0.1");

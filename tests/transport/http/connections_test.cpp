@@ -16,9 +16,9 @@
 namespace godwit::transport::http::test {
 namespace {
 
-using testing::EndsWith;
-using testing::HasSubstr;
-using testing::StartsWith;
+using ::testing::EndsWith;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
 using clock = std::chrono::steady_clock;
 
 // Above what a loaded machine needs, and below the 5 s after which nobody would have been told.
@@ -153,7 +153,7 @@ TEST(HttpConnections, WhatIsThereAtOnceMayBeLongerThanWhatMayWait) {
   e->write_in_full(std::string(1024 * 1024, 'y'));
   e->write("end");
   e->finish();
-  EXPECT_THAT(c.read_until("end\r\n0\r\n\r\n"), testing::AllOf(HasSubstr("zzz"), HasSubstr("yyy")));
+  EXPECT_THAT(c.read_until("end\r\n0\r\n\r\n"), ::testing::AllOf(HasSubstr("zzz"), HasSubstr("yyy")));
   EXPECT_EQ(s.get_server().stats().slow_readers_total, 0U);
 }
 

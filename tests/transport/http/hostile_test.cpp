@@ -14,9 +14,9 @@
 namespace godwit::transport::http::test {
 namespace {
 
-using testing::AllOf;
-using testing::HasSubstr;
-using testing::StartsWith;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
 
 std::size_t resident_bytes() {
   auto in = std::ifstream("/proc/self/statm");

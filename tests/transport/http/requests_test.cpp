@@ -7,10 +7,10 @@
 namespace godwit::transport::http::test {
 namespace {
 
-using testing::EndsWith;
-using testing::HasSubstr;
-using testing::Not;
-using testing::StartsWith;
+using ::testing::EndsWith;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::StartsWith;
 
 TEST(HttpRequests, AreParsedIntoTheirParts) {
   auto s = echo_server();

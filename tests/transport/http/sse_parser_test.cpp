@@ -8,8 +8,8 @@
 namespace godwit::transport::http {
 namespace {
 
-using testing::ElementsAre;
-using testing::IsEmpty;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
 
 std::vector<sse_event> parse(const std::vector<std::string>& pieces) {
   auto parser = sse_parser();

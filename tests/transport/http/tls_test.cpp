@@ -19,10 +19,10 @@ namespace godwit::transport::http::test {
 namespace {
 
 using godwit::test::self_signed;
-using testing::AllOf;
-using testing::EndsWith;
-using testing::HasSubstr;
-using testing::StartsWith;
+using ::testing::AllOf;
+using ::testing::EndsWith;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
 
 /// A client that trusts everybody and tells whose certificate it got.
 class tls_socket {

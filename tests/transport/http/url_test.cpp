@@ -41,7 +41,7 @@ TEST(Url, AnythingElseIsAnErrorThatSaysWhy) {
            {"http://h/\r\nX: y", "blank or a control character"}}) {
     const auto parsed = parse_url(text);
     ASSERT_TRUE(std::holds_alternative<url_error>(parsed)) << text;
-    EXPECT_THAT(std::get<url_error>(parsed).message, testing::HasSubstr(why));
+    EXPECT_THAT(std::get<url_error>(parsed).message, ::testing::HasSubstr(why));
   }
 }
 

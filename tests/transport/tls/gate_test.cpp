@@ -36,10 +36,10 @@ using namespace runtime::test;
 
 using async::error_code;
 using godwit::test::authority;
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 using way = question::way;
 
-class NetworkTls : public testing::Test {
+class NetworkTls : public ::testing::Test {
 protected:
   NetworkTls() {
     own_.sign("node", "IP:127.0.0.1,DNS:localhost");
@@ -74,7 +74,7 @@ protected:
         if (one.starts_with(begin)) return one;
     }
     const std::lock_guard lock(mutex_);
-    return testing::PrintToString(warnings_);
+    return ::testing::PrintToString(warnings_);
   }
   std::uint16_t publish(actor_system& system, const std::string& host = "127.0.0.1") {
     const auto port = system.publish(system.spawn<server>(live_), host, 0);
@@ -112,7 +112,7 @@ TEST_F(NetworkTls, ActorsReachEachOtherByAddressAndByName) {
     for (int i = 0; i < 100; ++i) EXPECT_EQ(ask(b, *r, question{way::value, i}), i);
   }
   const std::lock_guard lock(mutex_);
-  EXPECT_THAT(warnings_, testing::IsEmpty());
+  EXPECT_THAT(warnings_, ::testing::IsEmpty());
 }
 
 TEST_F(NetworkTls, LargeMessagesArriveBothWaysAtOnce) {
@@ -209,7 +209,7 @@ TEST_F(NetworkTls, WhoLeavesWithoutAWordIsNoNewsAndOthersAreNamedAndCounted) {
     EXPECT_TRUE(ends(noisy, 20s));
     ::close(noisy);
   }
-  EXPECT_THAT(warning("turned away "), testing::StartsWith("turned away 127.0.0.1:"));
+  EXPECT_THAT(warning("turned away "), ::testing::StartsWith("turned away 127.0.0.1:"));
   std::this_thread::sleep_for(1100ms);
   const int resets = connect_to(port);
   ASSERT_EQ(::send(resets, "\x16\x03", 2, 0), 2);
@@ -221,9 +221,9 @@ TEST_F(NetworkTls, WhoLeavesWithoutAWordIsNoNewsAndOthersAreNamedAndCounted) {
     if (warnings_.size() > 1) break;
   }
   const std::lock_guard lock(mutex_);
-  ASSERT_EQ(warnings_.size(), 2U) << testing::PrintToString(warnings_);
-  EXPECT_THAT(warnings_[1], testing::StartsWith("turned away 127.0.0.1:"));
-  EXPECT_THAT(warnings_[1], testing::EndsWith("(and 2 others before it)"));
+  ASSERT_EQ(warnings_.size(), 2U) << ::testing::PrintToString(warnings_);
+  EXPECT_THAT(warnings_[1], ::testing::StartsWith("turned away 127.0.0.1:"));
+  EXPECT_THAT(warnings_[1], ::testing::EndsWith("(and 2 others before it)"));
 }
 
 TEST_F(NetworkTls, AServerOfAnotherAuthorityIsNotSpokenTo) {
