@@ -87,7 +87,7 @@ std::shared_ptr<gpu::executor> device(std::uint32_t degree, std::uint32_t blocks
   return gpu::cpu::make_cpu_executor(divided(degree), settings, 20s);
 }
 
-tokens prompt(std::uint32_t number, std::uint32_t length) {
+tokens prompt_of(std::uint32_t number, std::uint32_t length) {
   tokens out;
   for (std::uint32_t i = 0; i < length; ++i)
     out.push_back(static_cast<protocols::token_id>((number * 7919 + i * i * 31 + 5) % 300));
@@ -127,7 +127,7 @@ public:
 
   std::shared_ptr<waiting_sink> submit(std::uint32_t number, std::uint32_t answer) {
     auto one = std::make_shared<actors::submission>();
-    one->request.prompt = prompt(number, 40 + number % 50);
+    one->request.prompt = prompt_of(number, 40 + number % 50);
     one->request.sampling.temperature = 0;
     one->request.stop.max_tokens = answer;
     one->request.stop.ignore_eos = true;
@@ -278,7 +278,7 @@ TEST(TensorParallelCpu, KvThatGoesRoundTheDegreesComesBackAsItWas) {
   using actors::kv_memory;
   const auto fabric = transport::in_process::make_fabric(transport::in_process::make_hub());
   constexpr std::uint32_t blocks = 6;
-  const auto text = prompt(2, 90);
+  const auto text = prompt_of(2, 90);
   const auto table = [](std::uint32_t first) {
     std::vector<protocols::block_id> out;
     for (std::uint32_t i = 0; i < blocks; ++i) out.emplace_back((first + i * 5) % 31);

@@ -27,7 +27,7 @@ namespace {
 namespace workload = protocols::workload;
 
 /// Three small instances, and requests enough that they run out of memory.
-simulation_options small(std::uint64_t seed = 1, double rate = 6, std::size_t requests = 150) {
+simulation_options small_one(std::uint64_t seed = 1, double rate = 6, std::size_t requests = 150) {
   simulation_options o;
   auto device = gpu::sim::open_profile("toy");
   EXPECT_TRUE(device);
@@ -65,18 +65,18 @@ std::uint64_t sum(const std::map<std::string, std::uint64_t>& counts) {
 } // namespace
 
 TEST(Simulation, IsTheSameBySeedAndAnotherByAnother) {
-  const auto first = simulate(small(3));
-  const auto again = simulate(small(3));
+  const auto first = simulate(small_one(3));
+  const auto again = simulate(small_one(3));
   EXPECT_EQ(first.requests, again.requests);
   EXPECT_EQ(first.samples, again.samples);
   EXPECT_EQ(first.events, again.events);
   EXPECT_EQ(first.stalls_ns, again.stalls_ns);
   EXPECT_EQ(first.instance_seconds, again.instance_seconds);
-  EXPECT_NE(first.requests, simulate(small(4)).requests);
+  EXPECT_NE(first.requests, simulate(small_one(4)).requests);
 }
 
 TEST(Simulation, WhoeverRunsItMayWatchWhatItWatches) {
-  auto options = small();
+  auto options = small_one();
   std::size_t reports = 0, dispatched = 0, preempted = 0, moved = 0;
   auto& node = options.cluster.node;
   node.llumlet.on_report = [&](const protocols::load_report&) { ++reports; };
@@ -91,23 +91,23 @@ TEST(Simulation, WhoeverRunsItMayWatchWhatItWatches) {
   EXPECT_GE(dispatched, requests);
   EXPECT_GT(preempted, 0U);
   EXPECT_EQ(moved, sum(result.migrations_committed));
-  EXPECT_EQ(result.requests, simulate(small()).requests) << "and changes nothing";
+  EXPECT_EQ(result.requests, simulate(small_one()).requests) << "and changes nothing";
 }
 
 TEST(Simulation, OptionsThatCannotBeUsedAreTroubleAndNothingWorse) {
-  auto options = small();
+  auto options = small_one();
   options.cluster.node.scheduler.policies.dispatch = "nobody";
   const auto result = simulate(std::move(options));
   EXPECT_NE(result.trouble.find("nobody"), std::string::npos) << result.trouble;
   EXPECT_TRUE(result.requests.empty());
-  auto spinning = small(); // the head has no instances: its members' llumlets would report for ever at one moment
+  auto spinning = small_one(); // the head has no instances: its members' llumlets would report for ever at one moment
   spinning.cluster.node.llumlet.report_interval = std::chrono::nanoseconds{0};
   EXPECT_EQ(simulate(std::move(spinning)).trouble, "cluster: llumlet.report_interval must be above 0");
 }
 
 TEST(Simulation, AnswersEveryRequestInFullOrSaysWhyNot) {
   for (std::uint64_t seed = 1; seed <= 3; ++seed) {
-    const auto options = small(seed);
+    const auto options = small_one(seed);
     const auto result = simulate(options);
     ASSERT_TRUE(result.trouble.empty()) << result.trouble;
     EXPECT_TRUE(result.complaints.empty()) << result.complaints.front();
@@ -125,7 +125,7 @@ TEST(Simulation, AnswersEveryRequestInFullOrSaysWhyNot) {
 }
 
 TEST(Simulation, CountsARequestThatFitsNowhereAsFailed) {
-  auto options = small(1, 6, 10);
+  auto options = small_one(1, 6, 10);
   options.requests[4].prompt_tokens = 5000; // nobody has cut it to the context
   const auto result = simulate(options);
   EXPECT_EQ(answered(result), 9U);
@@ -134,7 +134,7 @@ TEST(Simulation, CountsARequestThatFitsNowhereAsFailed) {
 }
 
 TEST(Simulation, SeesPreemptionsAndMigrationsWithWhatTheyCost) {
-  const auto result = simulate(small());
+  const auto result = simulate(small_one());
   std::uint64_t preemptions = 0, migrations = 0;
   std::int64_t stalls = 0;
   for (const auto& r : result.requests) {
@@ -155,8 +155,8 @@ TEST(Simulation, SeesPreemptionsAndMigrationsWithWhatTheyCost) {
 
 // What moves out of a queue has no batch to leave: it would only dilute the mean.
 TEST(Simulation, CountsStallsOfRunningRequestsOnly) {
-  auto result = simulate(small(4, 24, 400));
-  for (std::uint64_t seed = 5; result.stalls_ns.empty() && seed < 30; ++seed) result = simulate(small(seed, 24, 400));
+  auto result = simulate(small_one(4, 24, 400));
+  for (std::uint64_t seed = 5; result.stalls_ns.empty() && seed < 30; ++seed) result = simulate(small_one(seed, 24, 400));
   EXPECT_GT(result.moved_waiting, 0U);
   ASSERT_FALSE(result.stalls_ns.empty());
   EXPECT_GT(*std::ranges::min_element(result.stalls_ns), 0);
@@ -170,7 +170,7 @@ TEST(Simulation, CountsStallsOfRunningRequestsOnly) {
 
 TEST(Simulation, CopiesTakeFromStepsWhatTheProfileSays) {
   for (const bool separate : {false, true}) {
-    auto options = small();
+    auto options = small_one();
     options.cluster.separate = separate;
     auto& device = options.cluster.device;
     constexpr double larger =
@@ -196,7 +196,7 @@ TEST(Simulation, CopiesTakeFromStepsWhatTheProfileSays) {
 }
 
 TEST(Simulation, MigratesNothingWithoutAPolicyToDoSo) {
-  auto options = small();
+  auto options = small_one();
   options.cluster.node.scheduler.policies.migration = migration_policy::none;
   const auto result = simulate(options);
   EXPECT_EQ(sum(result.migrations_committed) + sum(result.migrations_aborted), 0U);
@@ -209,7 +209,7 @@ TEST(Simulation, LetsRequestsOfHighPriorityGoFirst) {
       if ((r.priority > 0) == high) total += static_cast<double>(r.first_token_ns - r.arrival_ns), ++count;
     return total / count;
   };
-  auto options = small(1, 12);
+  auto options = small_one(1, 12);
   options.cluster.node.llumlet.planner.execution_levels = {{"normal", 0U}, {"high", 20U}};
   options.cluster.node.scheduler.levels = options.cluster.node.llumlet.planner.execution_levels;
   options.cluster.node.frontend.execution_levels = {"normal", "high"};
@@ -221,14 +221,14 @@ TEST(Simulation, LetsRequestsOfHighPriorityGoFirst) {
 }
 
 TEST(Simulation, PaysForEveryInstanceAsLongAsItRuns) {
-  const auto result = simulate(small());
+  const auto result = simulate(small_one());
   EXPECT_NEAR(result.instance_seconds, 3 * static_cast<double>(result.duration_ns) * 1e-9, 1e-6);
   EXPECT_EQ(result.instances_max, 3U);
 }
 
 // An instance that autoscaling orders costs from its order on and serves after the profile's start time.
 TEST(Simulation, ScalesOutAndInByItself) {
-  auto options = small(1, 10, 300);
+  auto options = small_one(1, 10, 300);
   options.cluster.instances = 1;
   options.cluster.device.start_ms = 2500;
   auto& scaling = options.cluster.node.scheduler.scaling;
@@ -260,7 +260,7 @@ TEST(Simulation, ScalesOutAndInByItself) {
 }
 
 TEST(Simulation, FindsThePrefixesOfATraceInTheCache) {
-  auto options = small(1, 1, 2);
+  auto options = small_one(1, 1, 2);
   options.cluster.device.kv_blocks = 400;
   options.cluster.node.llumlet.planner.prefix_caching = true;
   options.cluster.instances = 1;
@@ -273,7 +273,7 @@ TEST(Simulation, FindsThePrefixesOfATraceInTheCache) {
 }
 
 TEST(Simulation, KeepsABoundedNumberOfSamplesAtEqualDistances) {
-  auto options = small();
+  auto options = small_one();
   options.sample_interval = 100ms;
   const auto all = simulate(options);
   options.samples_max = 50;
@@ -295,7 +295,7 @@ TEST(Simulation, KeepsABoundedNumberOfSamplesAtEqualDistances) {
 
 // A head takes in 1,024 processes unless it is told otherwise.
 TEST(Simulation, HasRoomForMoreInstancesThanAServerTakes) {
-  auto options = small(1, 6, 1);
+  auto options = small_one(1, 6, 1);
   options.cluster.instances = 1025;
   const auto result = simulate(options);
   EXPECT_EQ(result.trouble, "");
@@ -304,7 +304,7 @@ TEST(Simulation, HasRoomForMoreInstancesThanAServerTakes) {
 }
 
 TEST(Simulation, SaysWhyTheInstancesNeverGetReady) {
-  auto options = small(1, 6, 1);
+  auto options = small_one(1, 6, 1);
   options.cluster.node.member_instances_max = 0;
   const auto result = simulate(options);
   EXPECT_NE(result.trouble.find(" cannot join: a member brings 1 to 0 instances"), std::string::npos) << result.trouble;
@@ -312,7 +312,7 @@ TEST(Simulation, SaysWhyTheInstancesNeverGetReady) {
 
 // Those behind a later one would be submitted with it, and wait in the figures since their own time.
 TEST(Simulation, RefusesRequestsThatAreNotInTheOrderOfTheirArrivals) {
-  auto options = small(1, 6, 3);
+  auto options = small_one(1, 6, 3);
   std::swap(options.requests.front(), options.requests.back());
   const auto result = simulate(std::move(options));
   EXPECT_EQ(result.trouble, "the requests are not in the order of their arrivals");
@@ -323,7 +323,7 @@ TEST(Simulation, RefusesRequestsThatAreNotInTheOrderOfTheirArrivals) {
 }
 
 TEST(Simulation, EndsWhereTheClusterHangs) {
-  auto options = small(1, 1, 3);
+  auto options = small_one(1, 1, 3);
   options.cluster.device.overhead_us = 60e6; // a step takes a minute
   options.patience = 5s;
   const auto result = simulate(options);
