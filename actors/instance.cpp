@@ -84,6 +84,7 @@ task<protocols::step_output> instance::run(protocols::step_input input) {
 }
 
 task<protocols::step_output> instance::execute(protocols::step_input input, runtime::trace::span span) {
+  if (staged_) co_return co_await execute_on_stages(std::move(input), std::move(span));
   if (!shards_.empty()) co_return co_await execute_on_shards(std::move(input), std::move(span));
   co_return co_await run_step(context(), executor_, std::move(input), options_.layers_per_advance, std::move(span));
 }
@@ -111,10 +112,13 @@ task<protocols::step_output> instance::execute_on_shards(protocols::step_input i
     span.end();
     co_return std::move(whole->output);
   }
+  give_up(error ? *error : error.error().message, span);
+}
+
+void instance::give_up(const std::string& why, runtime::trace::span& span) {
   // The others may wait for the one that failed; nothing that they have can be trusted.
   stop_shards(runtime::stop_reason::killed);
   executor_.reset();
-  const auto why = error ? *error : error.error().message;
   span.add("error", why);
   span.end();
   throw std::runtime_error(why);
@@ -130,12 +134,70 @@ task<void> instance::execute_on(std::size_t rank, protocols::step_input input, s
   if (--whole->left == 0) whole->end({});
 }
 
+/// What the stages say of one step.
+struct instance::staged_step {
+  staged_step(std::vector<protocols::step_input> cut, std::size_t stages)
+      : parts(std::move(cut)), outputs(parts.size()),
+        schedule(static_cast<std::uint32_t>(stages), static_cast<std::uint32_t>(parts.size())) {}
+
+  std::vector<protocols::step_input> parts;
+  std::vector<protocols::step_output> outputs; ///< of the last stage
+  protocols::stage_schedule schedule;
+  std::optional<runtime::completer<std::string>> done; ///< until it has been called
+
+  void end(std::string error) {
+    if (done) std::exchange(done, std::nullopt)->operator()(std::move(error));
+  }
+};
+
+task<protocols::step_output> instance::execute_on_stages(protocols::step_input input, runtime::trace::span span) {
+  const auto stages = shards_.size();
+  const auto count =
+      protocols::step_parts_for(input.tokens(), static_cast<std::uint32_t>(stages), options_.pipeline_rows);
+  const auto whole = std::make_shared<staged_step>(protocols::cut_step(std::move(input), count), stages);
+  span.add("parts", std::to_string(whole->parts.size()));
+  const auto begin = [this, whole](runtime::completer<std::string> done) {
+    whole->done = std::move(done);
+    begin_turns(whole);
+  };
+  auto error = co_await callback<std::string>(begin);
+  if (!error || !error->empty()) give_up(error ? *error : error.error().message, span);
+  span.end();
+  auto output = protocols::join_parts(std::move(whole->outputs));
+  output.duration_ns = whole->schedule.duration_ns();
+  co_return output;
+}
+
+void instance::begin_turns(const std::shared_ptr<staged_step>& whole) {
+  for (const auto what : whole->schedule.begin()) start(run_turn(what, whole));
+}
+
+task<void> instance::run_turn(protocols::stage_schedule::turn what, std::shared_ptr<staged_step> whole) {
+  if (!whole->done || what.stage >= shards_.size()) co_return; // the step has failed
+  const bool last = what.stage + 1 == shards_.size();
+  auto input = last ? std::move(whole->parts[what.part]) : whole->parts[what.part];
+  auto answer = co_await ask(shards_[what.stage], options_.shard_timeout, std::move(input));
+  if (!whole->done) co_return; // another one failed, and the step with it
+  if (!answer) {
+    whole->end("stage " + std::to_string(what.stage) + ": " + answer.error().message);
+    co_return;
+  }
+  whole->schedule.ended(what, answer->duration_ns);
+  if (last) whole->outputs[what.part] = std::move(*answer);
+  if (whole->schedule.done())
+    whole->end({});
+  else
+    begin_turns(whole);
+}
+
 void instance::spawn_shards() {
-  for (const auto& device : executor_->shards()) {
+  staged_ = !executor_->stages().empty();
+  for (const auto& device : staged_ ? executor_->stages() : executor_->shards()) {
     shards_.push_back(spawn<shard>(device, options_.layers_per_advance));
     monitor(shards_.back(), [this, rank = shards_.size() - 1, who = shards_.back()](runtime::stop_reason reason) {
       if (rank >= shards_.size() || shards_[rank] != who) return; // that was us, perhaps for a model loaded since
-      options_.log.warning("instance {}: device {} is down ({})", options_.id.value(), rank, to_string(reason));
+      options_.log.warning("instance {}: {} {} is down ({})", options_.id.value(), staged_ ? "stage" : "device", rank,
+                           to_string(reason));
       quit(runtime::stop_reason::failed);
     });
   }

@@ -8,8 +8,9 @@
 
 namespace godwit::actors {
 
-/// Runs one device of an instance that has several (docs/design/tensor_parallel.md). Spawned, watched and stopped by
-/// the instance, who gives every step to all of them; when one ends, the devices that wait for it are told by theirs.
+/// Runs one device of an instance that has several, which share its layers (docs/design/tensor_parallel.md) or have
+/// some of them each (docs/design/pipeline.md). Spawned, watched and stopped by the instance, who gives every step to
+/// all of them; when one ends, the devices that wait for it are told by theirs.
 class shard final : public runtime::actor<shard_interface> {
 public:
   shard(runtime::actor_context context, std::shared_ptr<gpu::executor> device, std::uint32_t layers_per_advance);

@@ -12,15 +12,17 @@
 
 namespace godwit::main {
 
-std::string refuse_devices(std::size_t there, std::uint32_t wanted) {
-  if (wanted <= there) return {};
-  return "--tensor-parallel " + std::to_string(wanted) + " takes " + std::to_string(wanted) +
-         " GPUs for an instance; this process has " + std::to_string(there);
+std::string refuse_devices(std::size_t there, const instance_devices& wanted) {
+  if (wanted.count <= there) return {};
+  const auto count = std::to_string(wanted.count);
+  return std::string(wanted.flag()) + " " + count + " takes " + count + " GPUs for an instance; this process has " +
+         std::to_string(there);
 }
 
-std::string shared_devices(std::size_t there, std::uint32_t degree, std::uint32_t instances) {
+std::string shared_devices(std::size_t there, const instance_devices& devices, std::uint32_t instances) {
+  const auto degree = devices.count;
   const auto groups = there / degree;
-  if (degree == 1 || instances <= groups) return {};
+  if (devices.staged || degree == 1 || instances <= groups) return {};
   return "--tensor-parallel " + std::to_string(degree) + ": " + std::to_string(instances) + " instances share " +
          std::to_string(groups * degree) +
          " GPUs, where they may wait for each other in vain (NCCL); there is room for " + std::to_string(groups);
@@ -39,9 +41,8 @@ cuda_loader::cuda_loader(std::shared_ptr<gpu::cuda::cuda_backend> backend, gpu::
                          const serve_settings& settings, runtime::log::logger log)
     : backend_(std::move(backend)), model_(std::move(model)), settings_(settings), log_(std::move(log)) {
   const auto devices = backend_->devices().size();
-  if (auto wrong = refuse_devices(devices, settings_.instances.tensor_parallel); !wrong.empty())
-    throw std::runtime_error(wrong);
-  const auto groups = devices / settings_.instances.tensor_parallel;
+  if (auto wrong = refuse_devices(devices, devices_of(settings_)); !wrong.empty()) throw std::runtime_error(wrong);
+  const auto groups = devices / devices_of(settings_).count;
   uploaded_.resize(groups);
   uploaded_drafts_.resize(groups);
   blocks_.resize(groups);
@@ -86,10 +87,15 @@ gpu::cuda::cuda_executor_settings cuda_loader::settings_for(std::uint32_t group)
 
 const cuda_loader::parts& cuda_loader::uploaded_to(std::uint32_t group) {
   if (!uploaded_[group].empty()) return uploaded_[group];
-  const auto degree = settings_.instances.tensor_parallel;
+  const auto devices = devices_of(settings_);
   parts all;
-  for (std::uint32_t rank = 0; rank < degree; ++rank)
-    all.push_back(backend_->upload(group * degree + rank, model_.configuration, *model_.tensors, {rank, degree}));
+  const auto upload = [&](std::uint32_t device, gpu::tensor_parallel::place part, gpu::pipeline::stage stage) {
+    all.push_back(backend_->upload(group * devices.count + device, model_.configuration, *model_.tensors, part, stage));
+  };
+  if (devices.staged)
+    for (const auto& stage : stages_of(settings_, model_.configuration)) upload(stage.index, {}, stage);
+  else
+    for (std::uint32_t rank = 0; rank < devices.count; ++rank) upload(rank, {rank, devices.count}, {});
   return uploaded_[group] = std::move(all);
 }
 
@@ -104,12 +110,12 @@ std::unique_ptr<gpu::executor> cuda_loader::executor_on(std::uint32_t group) {
   const auto block = block_of(model_), beside = block_of(*model_.draft);
   auto& draft = uploaded_drafts_[group]; // first, since the model's upload looks at what is left for KV
   if (!draft)
-    draft = backend_->upload(group * settings_.instances.tensor_parallel, model_.draft->configuration,
-                             *model_.draft->tensors);
+    draft = backend_->upload(group * devices_of(settings_).count, model_.draft->configuration, *model_.draft->tensors);
   settings.kv_bytes = gpu::share_beside_draft(settings.kv_bytes, block, beside);
   settings.swap_bytes = gpu::share_beside_draft(settings.swap_bytes, block, beside);
   // On the group's first device, which has its share of the model's KV and all of the draft model's.
-  const auto of_first = block / settings_.instances.tensor_parallel;
+  const auto layers = stages_of(settings_, model_.configuration).front().layers_of(model_.configuration.layers);
+  const auto of_first = block / settings_.instances.tensor_parallel / model_.configuration.layers * layers;
   settings.memory_share *= static_cast<double>(of_first) / static_cast<double>(of_first + beside);
   std::shared_ptr<gpu::executor> model = backend_->make_executor(uploaded_to(group), settings, wait_max);
   settings.blocks = model->info().blocks;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "main/instance_devices.hpp"
 #include "main/settings.hpp"
 
 #include <godwit/actors/instance.hpp>
@@ -18,11 +19,11 @@
 namespace godwit::main {
 
 /// In one line, why this process's GPUs are too few for an instance of so many. Empty: they are not.
-[[nodiscard]] std::string refuse_devices(std::size_t there, std::uint32_t wanted);
+[[nodiscard]] std::string refuse_devices(std::size_t there, const instance_devices& wanted);
 
 /// In one line, that instances of several GPUs each share some: NCCL wants the operations of two groups on one GPU in
 /// one order everywhere, which instances do not have. Empty: they do not share any.
-[[nodiscard]] std::string shared_devices(std::size_t there, std::uint32_t degree, std::uint32_t instances);
+[[nodiscard]] std::string shared_devices(std::size_t there, const instance_devices& devices, std::uint32_t instances);
 
 /// A GPU, or a group of them, and the instances on it.
 struct group_use {

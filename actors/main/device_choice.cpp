@@ -43,17 +43,17 @@ chosen_device the_cpu(const std::string& why, bool of_interest, const runtime::l
 
 } // namespace
 
-gpu::cuda::loaded_backend use_devices(std::shared_ptr<gpu::cuda::cuda_backend> found, std::uint32_t degree,
+gpu::cuda::loaded_backend use_devices(std::shared_ptr<gpu::cuda::cuda_backend> found, const instance_devices& each,
                                       std::uint32_t instances, const runtime::log::logger& log) {
   const auto devices = found->devices();
   for (const auto& device : devices)
     log.info("GPU {}: {}, compute capability {}.{}, {} of {} MiB free", device.index, device.name, device.major,
              device.minor, device.free_bytes >> 20U, device.memory_bytes >> 20U);
   for (const auto& line : found->skipped()) log.warning("{}", line);
-  if (auto wrong = refuse_devices(devices.size(), degree); !wrong.empty()) return {nullptr, std::move(wrong), false};
-  if (const auto spare = devices.size() % degree; spare > 0)
-    log.warning("--tensor-parallel {}: {} of the {} GPUs have no instance", degree, spare, devices.size());
-  if (const auto shared = shared_devices(devices.size(), degree, instances); !shared.empty()) log.warning("{}", shared);
+  if (auto wrong = refuse_devices(devices.size(), each); !wrong.empty()) return {nullptr, std::move(wrong), false};
+  if (const auto spare = devices.size() % each.count; spare > 0)
+    log.warning("{} {}: {} of the {} GPUs have no instance", each.flag(), each.count, spare, devices.size());
+  if (const auto shared = shared_devices(devices.size(), each, instances); !shared.empty()) log.warning("{}", shared);
   return {std::move(found), {}, false};
 }
 
@@ -70,7 +70,7 @@ protocols::expected<chosen_device, start_error> choose_device(serve_settings& se
   if (wanted == device_choice::automatic && !settings.lora.directory.empty())
     return the_cpu("lora.directory is given, and adapters are computed on the CPU only", driver_is_there(), log);
   gpu::cuda::cuda_options options;
-  if (!may_grow(settings)) options.devices_max = settings.instances.count * settings.instances.tensor_parallel;
+  if (!may_grow(settings)) options.devices_max = settings.instances.count * devices_of(settings).count;
   options.notify = settings.instances.cuda_notify == notify_choice::polling ? gpu::cuda::notify_by::polling
                                                                             : gpu::cuda::notify_by::callback;
   options.small_pieces = settings.instances.cuda_copies == copies_choice::engines ? gpu::cuda::copy_by::engines
@@ -81,7 +81,7 @@ protocols::expected<chosen_device, start_error> choose_device(serve_settings& se
     return chosen_device{};
   }
   const auto& instances = settings.instances;
-  if (found.backend) found = use_devices(std::move(found.backend), instances.tensor_parallel, instances.count, log);
+  if (found.backend) found = use_devices(std::move(found.backend), devices_of(settings), instances.count, log);
   if (found.backend) {
     wanted = device_choice::cuda;
     return std::move(found.backend);

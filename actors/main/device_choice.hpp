@@ -1,5 +1,6 @@
 #pragma once
 
+#include "main/instance_devices.hpp"
 #include "main/settings.hpp"
 #include "main/start_error.hpp"
 
@@ -16,10 +17,10 @@ namespace godwit::main {
 /// Where this process's instances run. Null: the CPU.
 using chosen_device = std::shared_ptr<gpu::cuda::cuda_backend>;
 
-/// The GPUs that were found, where instances of `degree` of them can run there. Logs what there is, and warns of
+/// The GPUs that were found, where instances of so many devices `each` can run there. Logs what there is, and warns of
 /// `instances` too many.
 [[nodiscard]] gpu::cuda::loaded_backend use_devices(std::shared_ptr<gpu::cuda::cuda_backend> found,
-                                                    std::uint32_t degree, std::uint32_t instances,
+                                                    const instance_devices& each, std::uint32_t instances,
                                                     const runtime::log::logger& log);
 
 /// Looks for GPUs as `settings.instances.device` says, and starts no more than the instances take; null, too, where no

@@ -1,5 +1,7 @@
 #include "main/loader.hpp"
 
+#include "main/instance_devices.hpp"
+
 #include "main/lora_options.hpp"
 #include "main/swap_options.hpp"
 
@@ -109,8 +111,11 @@ actors::executor_outcome loader::make(protocols::instance_id instance) {
     }
     if (packed_.empty()) {
       const auto all = settings_.instances.threads == 0 ? 0 : settings_.instances.threads * settings_.instances.count;
-      auto packed = gpu::cpu::pack_shards(model_.configuration, *model_.tensors, settings_.instances.tensor_parallel,
-                                          all, &stopping_);
+      const auto devices = devices_of(settings_);
+      auto packed = devices.staged
+                        ? gpu::cpu::pack_stages(model_.configuration, *model_.tensors,
+                                                stages_of(settings_, model_.configuration), all, &stopping_)
+                        : gpu::cpu::pack_shards(model_.configuration, *model_.tensors, devices.count, all, &stopping_);
       if (const auto& draft = model_.draft)
         packed_draft_ = gpu::cpu::pack_model(draft->configuration, *draft->tensors, all, {}, &stopping_);
       packed_ = std::move(packed); // both are there, or none is

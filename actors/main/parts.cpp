@@ -1,5 +1,6 @@
 #include "main/parts.hpp"
 
+#include "main/instance_devices.hpp"
 #include "main/kv_store_options.hpp"
 #include "main/loader.hpp"
 #include "main/scheduling_settings.hpp"
@@ -9,7 +10,6 @@
 #include <godwit/gpu/cpu/kv_geometry.hpp>
 #include <godwit/gpu/cuda/kv_geometry.hpp>
 #include <godwit/gpu/model/fingerprint.hpp>
-#include <godwit/gpu/tensor_parallel.hpp>
 #include <godwit/transport/tls/gate.hpp>
 
 #include <algorithm>
@@ -92,9 +92,8 @@ protocols::expected<actors::model_identity, start_error> identity_of(const serve
   if (const auto length = model.configuration.positions_max; length < 2)
     return protocols::unexpected(
         start_error{"the model's context length of " + std::to_string(length) + " is too small", 2});
-  if (auto wrong = gpu::tensor_parallel::refuse_degree(model.configuration, settings.instances.tensor_parallel);
-      !wrong.empty())
-    return protocols::unexpected(start_error{"--tensor-parallel: " + wrong, 2});
+  if (auto wrong = refuse_division(settings, model.configuration); !wrong.empty())
+    return protocols::unexpected(start_error{std::move(wrong), 2});
   const auto longest = model.configuration.positions_max;
   if (const auto wanted = settings.model.context_max; wanted > longest)
     return protocols::unexpected(start_error{"--model-context-max " + std::to_string(wanted) +
@@ -161,13 +160,14 @@ pair_options make_pair_options(const serve_settings& settings, const gpu::model:
                                actors::executor_factory factory, actors::migration_environment migration,
                                const runtime::log::logger& log) {
   pair_options o;
-  if (const auto devices = settings.instances.tensor_parallel;
-      settings.instances.device != device_choice::cuda && devices > threads_per_instance(settings))
+  if (const auto devices = devices_of(settings);
+      settings.instances.device != device_choice::cuda && devices.count > threads_per_instance(settings))
     log.component("instance")
-        .warning("--tensor-parallel {} with --threads {}: each device has a thread of its own, and they take turns",
-                 devices, threads_per_instance(settings));
+        .warning("{} {} with --threads {}: each device has a thread of its own, and they take turns", devices.flag(),
+                 devices.count, threads_per_instance(settings));
   o.instance.make_executor = std::move(factory);
   o.instance.layers_per_advance = settings.instances.layers_per_advance;
+  o.instance.pipeline_rows = settings.instances.pipeline_rows;
   o.instance.log = log.component("instance");
   o.llumlet = make_llumlet_options(settings, served_context(settings, model), model.configuration.eos,
                                    std::move(migration), log);

@@ -103,6 +103,24 @@ void declare_engine(runtime::config::registry& r, serve_settings& s) {
          .min = 1,
          .max = 64,
          .flag = "--tensor-parallel"});
+  r.add("instances.pipeline_parallel", s.instances.pipeline_parallel,
+        {.doc =
+             "Devices that each have some of the layers of each instance's model: stages that a step goes through one "
+             "after the other. On the CPU a device is a part of the instance's threads; the GPUs of a process are "
+             "taken in groups of so many. Not with --tensor-parallel. Instances with and without exchange requests.",
+         .unit = "devices",
+         .min = 1,
+         .max = 64,
+         .flag = "--pipeline-parallel"});
+  r.add("instances.pipeline_layers", s.instances.pipeline_layers,
+        {.doc = "How many layers each stage has, in their order: 20,12. Empty: evenly.", .flag = "--pipeline-layers"});
+  r.add("instances.pipeline_rows", s.instances.pipeline_rows,
+        {.doc =
+             "Tokens of a step that take a stage as long to compute as its weights take to be read. Steps of more are "
+             "cut into parts, which several stages compute at once; the shortest time decides into how many. 0: they "
+             "are never cut.",
+         .unit = "tokens",
+         .max = 1'000'000});
   r.add(
       "instances.threads", s.instances.threads,
       {.doc =

@@ -53,6 +53,8 @@ constexpr std::array foreign_names{
     foreign_name{"--enable-prefix-caching", "--llumlet-prefix-caching"},
     foreign_name{"--kv-cache-dtype", "--instances-kv-type"},
     foreign_name{"--tensor-parallel-size", "--tensor-parallel"},
+    foreign_name{"--pipeline-parallel-size", "--pipeline-parallel"},
+    foreign_name{"--tensor-split", "--pipeline-layers"},
     foreign_name{"--data-parallel-size", "--instances"},
     foreign_name{"--api-key", "--api-key-file FILE"},
     foreign_name{"--ssl-certfile", "--tls-cert"},

@@ -69,6 +69,7 @@ private:
 /// What there was beside an executor's device.
 struct replayed_parts {
   std::uint32_t shards = 0; ///< devices that it is divided among; 0: it is one
+  std::uint32_t stages = 0; ///< devices that have some of its layers each; 0: one has all
   bool adapters = false;    ///< a store of them
   std::uint32_t swap_slots = 0;
   std::optional<gpu::executor_info> draft; ///< a draft model
@@ -82,6 +83,8 @@ public:
         draft_(parts.draft ? std::make_shared<replayed_executor>(*parts.draft) : nullptr) {
     for (std::uint32_t rank = 0; rank < parts.shards; ++rank)
       shards_.push_back(std::make_shared<replayed_executor>(info));
+    for (std::uint32_t stage = 0; stage < parts.stages; ++stage)
+      stages_.push_back(std::make_shared<replayed_executor>(info));
   }
   [[nodiscard]] const gpu::executor_info& info() const noexcept override { return info_; }
   [[nodiscard]] std::unique_ptr<gpu::forward> begin(protocols::step_input) override {
@@ -90,6 +93,7 @@ public:
   [[nodiscard]] protocols::memory_region key_region(std::uint32_t, protocols::block_id) override { return {}; }
   [[nodiscard]] protocols::memory_region value_region(std::uint32_t, protocols::block_id) override { return {}; }
   [[nodiscard]] std::span<const std::shared_ptr<gpu::executor>> shards() const noexcept override { return shards_; }
+  [[nodiscard]] std::span<const std::shared_ptr<gpu::executor>> stages() const noexcept override { return stages_; }
   [[nodiscard]] std::shared_ptr<gpu::adapter_store> adapters() const override { return adapters_; }
   [[nodiscard]] std::shared_ptr<gpu::swap_space> swap() const override { return swap_; }
   [[nodiscard]] std::shared_ptr<gpu::executor> draft() const override { return draft_; }
@@ -109,7 +113,7 @@ private:
   std::shared_ptr<gpu::adapter_store> adapters_;
   std::shared_ptr<gpu::swap_space> swap_;
   std::shared_ptr<gpu::executor> draft_;
-  std::vector<std::shared_ptr<gpu::executor>> shards_;
+  std::vector<std::shared_ptr<gpu::executor>> shards_, stages_;
 };
 
 class replayed_sink final : public answer_sink {

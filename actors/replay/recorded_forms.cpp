@@ -130,6 +130,7 @@ void recorded_form<actors::executor_outcome>::write(wire_writer& out, const acto
   const auto draft = x.made->draft();
   wire_write(out, draft != nullptr);
   if (draft) write_info(out, draft->info());
+  wire_write(out, static_cast<std::uint32_t>(x.made->stages().size()));
 }
 
 actors::executor_outcome recorded_form<actors::executor_outcome>::read(wire_reader& in) {
@@ -149,6 +150,8 @@ actors::executor_outcome recorded_form<actors::executor_outcome>::read(wire_read
   bool drafts = false;
   if (in.left() > 0) wire_read(in, drafts);
   if (drafts) parts.draft = read_info(in);
+  if (in.left() > 0) wire_read(in, parts.stages);
+  if (parts.stages > shards_max) in.fail();
   if (in.ok()) x.made = std::make_shared<actors::replayed_executor>(info, parts);
   return x;
 }

@@ -54,7 +54,9 @@ public:
             blocks_for(settings, model_->config, kv_kind_, device_.memory().available_bytes())),
         memory_(device_.memory(), *model_, kv_kind_, device_.kernels().kind, device_.team().size()),
         angles_(model_->config), tap_(settings.logits_tap), logits_of_all_rows_(settings.logits_of_all_rows),
-        group_(settings.group), adapters_(settings.adapters) {
+        group_(settings.group), before_(settings.before), after_(settings.after), adapters_(settings.adapters) {
+    if (model_->stage.begins() != !before_ || model_->stage.ends() != !after_)
+      throw std::invalid_argument("a stage of a model, and not such links");
     const auto [rank, degree] = model_->part;
     if (degree > 1 ? !group_ || group_->rank() != rank || group_->ranks() != degree : group_ != nullptr)
       throw std::invalid_argument("part " + std::to_string(rank) + " of " + std::to_string(degree) +
@@ -85,12 +87,12 @@ public:
   /// Takes the one place for a step in flight.
   [[nodiscard]] step_plan begin(protocols::step_input input) {
     const auto adapter_of = [this](std::uint64_t id) {
-      return adapters_ ? adapters_->find(id, model_->part.rank) : nullptr;
+      return adapters_ ? adapters_->find(id, model_->part.rank + model_->stage.index) : nullptr;
     };
     auto plan = plan_step(std::move(input), model_->config, kv_.blocks(), logits_of_all_rows_, adapter_of);
     if (busy_.exchange(true)) throw std::invalid_argument("step: the one before is still in flight");
     try {
-      memory_.reserve(plan.rows, static_cast<std::uint32_t>(plan.logits.size()));
+      memory_.reserve(plan.rows, model_->stage.ends() ? static_cast<std::uint32_t>(plan.logits.size()) : 0);
       reserve_adapted(plan);
     } catch (...) {
       busy_ = false;
@@ -105,7 +107,8 @@ public:
   }
 
   [[nodiscard]] engine_parts parts() noexcept {
-    return {*model_, device_.kernels(), kv_, memory_, angles_, samplers_, tap_, group_.get()};
+    return {*model_, device_.kernels(), kv_,           memory_,     angles_, samplers_,
+            tap_,    group_.get(),      before_.get(), after_.get()};
   }
 
 private:
@@ -141,6 +144,7 @@ private:
   std::function<void(const logits_row&)> tap_;
   bool logits_of_all_rows_;
   std::shared_ptr<collective::communicator> group_;
+  std::shared_ptr<pipeline::stage_link> before_, after_;
   std::shared_ptr<cpu_adapters> adapters_; ///< null: none
   std::atomic<bool> busy_{false};
   executor_info info_;
@@ -240,6 +244,11 @@ std::shared_ptr<swap_space> make_swap_space(const std::shared_ptr<engine>& of, s
   return make_copied_swap_space(make_host_copier(), regions, of->info().block_bytes, bytes);
 }
 
+std::shared_ptr<pipeline::stage_link> host_link() {
+  return std::make_shared<pipeline::stage_link>(
+      [](std::uint64_t bytes) { return host_memory_pool(0).allocate(bytes, "what goes from stage to stage"); });
+}
+
 } // namespace
 
 std::unique_ptr<executor> make_cpu_executor(std::shared_ptr<const packed_model> model,
@@ -253,7 +262,10 @@ std::unique_ptr<executor> make_cpu_executor(const std::vector<std::shared_ptr<co
                                             const cpu_executor_settings& settings, std::chrono::nanoseconds wait_max) {
   const auto degree = static_cast<std::uint32_t>(shards.size());
   if (degree == 1) return make_cpu_executor(shards.front(), settings);
-  const auto group = collective::make_host_group(degree, wait_max);
+  const bool staged = shards.front()->stage.stages > 1;
+  if (staged && shards.front()->stage.stages != degree) throw std::invalid_argument("not all stages of a model");
+  const auto group = staged ? std::vector<std::shared_ptr<collective::communicator>>(degree)
+                            : collective::make_host_group(degree, wait_max);
   const auto& whole = shards.front()->whole;
   const auto kind = kv_storage(settings.kv, shards.front()->weights);
   const auto threads = settings.threads == 0 ? usable_threads() : settings.threads;
@@ -264,17 +276,20 @@ std::unique_ptr<executor> make_cpu_executor(const std::vector<std::shared_ptr<co
   for (std::uint32_t rank = 0; rank < degree; ++rank) {
     own.threads = std::max(1U, threads / degree + (rank < threads % degree ? 1 : 0));
     own.group = group[rank];
+    own.before = std::exchange(own.after, staged && rank + 1 < degree ? host_link() : nullptr);
+    own.logits_tap = shards[rank]->draws() ? settings.logits_tap : nullptr; // the others have none
+    own.tokens = shards[rank]->draws() ? settings.tokens : nullptr;
     own.swap_bytes =
         settings.swap_bytes / kv_pool::block_bytes(whole, kind) * kv_pool::block_bytes(shards[rank]->config, kind);
     ranks.push_back(make_cpu_executor(shards[rank], own));
     weight_bytes += ranks.back()->info().weight_bytes;
-    own.logits_tap = {}; // those of rank 0 are everybody's, and it draws
-    own.tokens = {};
   }
   auto info = ranks.front()->info();
-  info.device = std::to_string(degree) + " x " + info.device;
+  info.layers = whole.layers;
+  info.device = std::to_string(degree) + (staged ? " stages of " : " x ") + info.device;
   info.block_bytes = kv_pool::block_bytes(whole, kind);
   info.weight_bytes = weight_bytes;
+  if (staged) return pipeline::join_stages(std::move(info), std::move(ranks));
   return tensor_parallel::join_ranks(std::move(info), std::move(ranks));
 }
 

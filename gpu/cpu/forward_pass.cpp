@@ -35,7 +35,7 @@ forward_pass::forward_pass(engine_parts parts, step_plan plan)
 void forward_pass::run(team::member& self, std::uint32_t first, std::uint32_t last,
                        const std::atomic<bool>& cancelled) {
   if (first == 0) {
-    begin(self);
+    if (!begin(self)) return;
     self.barrier();
   }
   for (std::uint32_t index = first; index < last; ++index) {
@@ -47,7 +47,43 @@ void forward_pass::run(team::member& self, std::uint32_t first, std::uint32_t la
   if (last == parts_.model.config.layers) finish(self);
 }
 
-void forward_pass::begin(team::member& self) {
+bool forward_pass::receive(team::member& self) {
+  if (self.index() == 0) {
+    try {
+      handed_ = parts_.before->take(plan_.input.step, plan_.rows);
+    } catch (const std::exception& failure) {
+      error_ = failure.what();
+      failed_ = true;
+    }
+  }
+  self.barrier();
+  return !failed_;
+}
+
+bool forward_pass::send(team::member& self) {
+  const std::size_t hidden = parts_.model.config.hidden, width = parts_.model.width;
+  if (self.index() == 0) {
+    try {
+      handed_ = parts_.after->empty(std::uint64_t{plan_.rows} * hidden * sizeof(float));
+      handed_->step = plan_.input.step;
+      handed_->rows = plan_.rows;
+    } catch (const std::exception& failure) {
+      error_ = failure.what();
+      failed_ = true;
+    }
+  }
+  self.barrier();
+  if (failed_) return false;
+  share(self, plan_.rows, [&](std::uint32_t row) {
+    std::memcpy(handed_->data() + row * hidden, parts_.memory.residual + row * width, hidden * sizeof(float));
+  });
+  self.barrier();
+  if (self.index() == 0) parts_.after->put(std::move(handed_));
+  return true;
+}
+
+bool forward_pass::begin(team::member& self) {
+  if (parts_.before != nullptr && !receive(self)) return false;
   const auto& copies = plan_.input.copies;
   const auto& model = parts_.model;
   const std::uint32_t layers = model.config.layers;
@@ -64,7 +100,10 @@ void forward_pass::begin(team::member& self) {
     for (std::uint32_t t = piece.first_token; t < piece.first_token + piece.tokens; ++t) {
       const std::size_t row = planned.first_row + t;
       float* x = parts_.memory.residual + row * model.width;
-      model.embed(planned.slice->tokens[t], x);
+      if (handed_)
+        std::memcpy(x, handed_->data() + row * model.config.hidden, model.config.hidden * sizeof(float));
+      else
+        model.embed(planned.slice->tokens[t], x);
       std::fill(x + model.config.hidden, x + model.width, 0.0F);
       parts_.angles.at(planned.slice->first_position + t, parts_.memory.cosine + row * parts_.memory.half_width,
                        parts_.memory.sine + row * parts_.memory.half_width);
@@ -78,6 +117,7 @@ void forward_pass::begin(team::member& self) {
     if (model.mlp_width != round_up(c.intermediate, lanes))
       std::memset(parts_.memory.inner, 0, std::size_t{plan_.rows} * model.mlp_width * bytes_of(activation_));
   }
+  return true;
 }
 
 const std::byte* forward_pass::tile_of(const adapter_rows& adapted, std::uint32_t tile, const std::byte* a,
@@ -387,6 +427,10 @@ bool forward_pass::layer(team::member& self, std::uint32_t index) {
 }
 
 void forward_pass::finish(team::member& self) {
+  if (parts_.after != nullptr) {
+    send(self);
+    return;
+  }
   const auto count = static_cast<std::uint32_t>(plan_.logits.size());
   for (std::uint32_t first = 0; first < count; first += logits_rows_max)
     if (!logits_group(self, first, std::min(logits_rows_max, count - first))) return;

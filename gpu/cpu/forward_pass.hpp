@@ -10,11 +10,13 @@
 
 #include <godwit/gpu/collective.hpp>
 #include <godwit/gpu/cpu/cpu_executor.hpp>
+#include <godwit/gpu/pipeline.hpp>
 
 #include <atomic>
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -32,6 +34,8 @@ struct engine_parts {
   std::vector<draw_function>& samplers; ///< one for each thread
   const std::function<void(const logits_row&)>& tap;
   collective::communicator* group; ///< the devices that share the model; null: this one has all of it
+  pipeline::stage_link* before;    ///< where the rows come from; null: this device has the first layers
+  pipeline::stage_link* after;     ///< where they go; null: the last ones
 };
 
 /// The arithmetic of one step. All threads of a team run it together, phase by phase, with a barrier after each.
@@ -41,6 +45,9 @@ struct engine_parts {
 ///
 /// Where the model is divided among devices they meet twice a layer, to add up what each has of a product, and for the
 /// logits; rank 0 draws the tokens. When a meeting fails the pass is over.
+///
+/// Where its layers are divided among devices, rows come over a link from the stage before, and go over one to the
+/// next.
 class forward_pass {
 public:
   forward_pass(engine_parts parts, step_plan plan);
@@ -50,10 +57,10 @@ public:
   void run(team::member& self, std::uint32_t first, std::uint32_t last, const std::atomic<bool>& cancelled);
 
   [[nodiscard]] const step_plan& plan() const noexcept { return plan_; }
-  /// Of the meeting that failed; empty: none has.
+  /// Of the meeting, or the hand-over, that failed; empty: none has.
   [[nodiscard]] const std::string& error() const noexcept { return error_; }
   /// Whether this device has the step's tokens.
-  [[nodiscard]] bool draws() const noexcept { return parts_.model.part.rank == 0; }
+  [[nodiscard]] bool draws() const noexcept { return parts_.model.draws(); }
   /// In the order of the slices with `samples`; protocols::no_token where none could be drawn.
   [[nodiscard]] std::vector<protocols::sampled_token>& drawn() noexcept { return drawn_; }
   /// Why those were not, by their index in `drawn`.
@@ -62,7 +69,11 @@ public:
   [[nodiscard]] std::vector<protocols::sampled_token>& scores() noexcept { return scores_; }
 
 private:
-  void begin(team::member& self);
+  /// False: `failed_`.
+  bool begin(team::member& self);
+  /// Rows of the residual stream from the stage before; to the next one. False: `failed_`.
+  bool receive(team::member& self);
+  bool send(team::member& self);
   /// Leaves the last barrier to the caller. False: `failed_`.
   bool layer(team::member& self, std::uint32_t index);
   void finish(team::member& self);
@@ -111,6 +122,8 @@ private:
   std::map<std::size_t, std::string> undrawn_;
   std::vector<protocols::sampled_token> scores_;
   std::string error_;
+  std::shared_ptr<pipeline::hidden_rows>
+      handed_;          ///< on their way from or to another stage; member 0's between barriers
   bool stop_ = false;   ///< written by member 0 before a barrier
   bool failed_ = false; ///< by member 0 between two barriers
 };

@@ -57,12 +57,14 @@ public:
 
   void lay_out(memory_layout& space, packed_adapter& out) {
     out.layers.clear();
-    out.layers.resize(from_.layers.size());
+    out.layers.resize(model_.layers.size()); // of this stage
     const auto [queries, keys, inner, vocabulary] = tensor_parallel::part_of(model_.whole, model_.part);
     const range hidden{0, model_.config.hidden};
-    for (std::size_t i = 0; i < from_.layers.size(); ++i) {
+    for (std::size_t i = 0; i < out.layers.size(); ++i) {
       const auto& layer = model_.layers[i];
-      const auto of = [&](projection which) { return &from_.layers[i][static_cast<std::size_t>(which)]; };
+      const auto of = [&](projection which) {
+        return &from_.layers[model_.stage.first + i][static_cast<std::size_t>(which)];
+      };
       const auto take = [&](layer_product which, std::vector<product_part> parts, const packed_matrix& matrix,
                             range inputs, bool interleaved) {
         auto& to = out.layers[i][static_cast<std::size_t>(which)];

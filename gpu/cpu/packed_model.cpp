@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstring>
 #include <functional>
+#include <span>
 #include <stdexcept>
 #include <utility>
 
@@ -29,7 +30,7 @@ public:
     model_.layers.clear();
     const auto& c = model_.config; // of this part
     const auto [queries, keys, inner, vocabulary] = tensor_parallel::part_of(model_.whole, model_.part);
-    for (const auto& t : tensors_.layers) {
+    for (const auto& t : std::span(tensors_.layers).subspan(model_.stage.first, c.layers)) {
       packed_layer layer;
       layer.attention_norm = vector(space, t.attention_norm, model_.width);
       matrix_source qkv{{some_of(t.query, queries), some_of(t.key, keys), some_of(t.value, keys)}, false, {}};
@@ -48,10 +49,13 @@ public:
       layer.down = matrix(space, columns_of(t.down, inner, t.down_bias), inner.count);
       model_.layers.push_back(layer);
     }
-    model_.final_norm = vector(space, tensors_.final_norm, model_.width);
-    const auto* head = tensors_.head != nullptr ? tensors_.head : tensors_.embeddings;
-    model_.head = matrix(space, {{some_of(head, vocabulary)}, false, {}}, c.hidden);
-    if (tensors_.head != nullptr || model_.part.degree > 1) copy_embeddings(space);
+    if (model_.stage.ends()) {
+      model_.final_norm = vector(space, tensors_.final_norm, model_.width);
+      const auto* head = tensors_.head != nullptr ? tensors_.head : tensors_.embeddings;
+      model_.head = matrix(space, {{some_of(head, vocabulary)}, false, {}}, c.hidden);
+    }
+    const bool in_head = tensors_.head == nullptr && model_.part.degree == 1 && model_.stage.ends();
+    if (model_.stage.begins() && !in_head) copy_embeddings(space);
   }
 
   [[nodiscard]] const std::vector<std::function<void()>>& tasks() const noexcept { return tasks_; }
@@ -138,13 +142,17 @@ tensor_parallel::range packed_model::vocabulary_of(std::uint32_t rank) const noe
 
 std::shared_ptr<const packed_model> pack_model(const model::config& config, const model::weights& weights,
                                                std::uint32_t threads, tensor_parallel::place part,
-                                               const std::atomic<bool>* stop) {
+                                               const std::atomic<bool>* stop, pipeline::stage stage) {
   const model_tensors tensors = find_tensors(config, weights);
   if (auto wrong = tensor_parallel::refuse_degree(config, part.degree); !wrong.empty()) throw std::runtime_error(wrong);
+  if (part.degree > 1 && stage.stages > 1)
+    throw std::runtime_error("a model is divided by its heads or by its layers, not by both");
   auto model = std::make_shared<packed_model>();
   model->whole = config;
   model->part = part;
+  model->stage = stage;
   model->config = config;
+  model->config.layers = stage.layers_of(config.layers);
   model->config.heads = config.heads / part.degree;
   model->config.kv_heads = config.kv_heads / part.degree;
   model->config.intermediate = tensor_parallel::part_of(config, part).inner.count;
@@ -179,6 +187,14 @@ std::vector<std::shared_ptr<const packed_model>> pack_shards(const model::config
   for (std::uint32_t rank = 0; rank < degree; ++rank)
     shards.push_back(pack_model(config, weights, threads, {rank, degree}, stop));
   return shards;
+}
+
+std::vector<std::shared_ptr<const packed_model>> pack_stages(const model::config& config, const model::weights& weights,
+                                                             std::span<const pipeline::stage> stages,
+                                                             std::uint32_t threads, const std::atomic<bool>* stop) {
+  std::vector<std::shared_ptr<const packed_model>> all;
+  for (const auto& one : stages) all.push_back(pack_model(config, weights, threads, {}, stop, one));
+  return all;
 }
 
 std::uint64_t packed_bytes(const packed_model& model) noexcept { return model.bytes; }

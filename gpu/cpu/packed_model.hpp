@@ -32,20 +32,23 @@ struct packed_layer {
 class packed_model {
 public:
   model::config whole;
-  model::config config; ///< with the heads and the intermediate size of this part, and the whole vocabulary
+  model::config config; ///< with the heads, the intermediate size and the layers of this part, and the whole vocabulary
   tensor_parallel::place part;
+  pipeline::stage stage;
   storage weights = storage::bf16; ///< of all matrices
   std::uint32_t width = 0;         ///< hidden, padded to a multiple of 32
   std::uint32_t attention_width = 0;
   std::uint32_t mlp_width = 0;
   std::vector<packed_layer> layers;
-  packed_matrix head;
+  packed_matrix head; ///< empty, like the final norm, where the last layers are another stage's
   const float* final_norm = nullptr;
-  const std::byte* embeddings = nullptr; ///< row-major; null: the head's rows
+  const std::byte* embeddings = nullptr; ///< row-major; null: the head's rows, or the first layers are another stage's
   model::data_type embedding_type = model::data_type::bf16;
   std::uint64_t bytes = 0;
   allocation memory;
 
+  /// Whether this device has a step's tokens.
+  [[nodiscard]] bool draws() const noexcept { return part.rank == 0 && stage.ends(); }
   /// Logits of a row that each part brings to the gathering: as many as the largest part has.
   [[nodiscard]] std::uint32_t vocabulary_width() const noexcept;
   [[nodiscard]] tensor_parallel::range vocabulary_of(std::uint32_t rank) const noexcept;

@@ -30,9 +30,9 @@ public:
   [[nodiscard]] std::vector<std::string> skipped() override { return skipped_; }
 
   [[nodiscard]] std::shared_ptr<const cuda_model> upload(std::uint32_t device, const model::config& config,
-                                                         const model::weights& weights,
-                                                         tensor_parallel::place part) override {
-    return upload_model(at(device), config, weights, part);
+                                                         const model::weights& weights, tensor_parallel::place part,
+                                                         pipeline::stage stage) override {
+    return upload_model(at(device), config, weights, part, stage);
   }
 
   [[nodiscard]] std::unique_ptr<executor> make_executor(const std::vector<std::shared_ptr<const cuda_model>>& parts,

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <span>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -190,7 +191,7 @@ public:
     model_.layers.clear();
     const auto& c = model_.config; // of this part
     const auto [queries, keys, inner, vocabulary] = tensor_parallel::part_of(model_.whole, model_.part);
-    for (const auto& t : tensors.layers) {
+    for (const auto& t : std::span(tensors.layers).subspan(model_.stage.first, c.layers)) {
       device_layer layer;
       layer.attention_norm = place({all_of(t.attention_norm)});
       layer.qkv = place({rows_of(t.query, queries), rows_of(t.key, keys), rows_of(t.value, keys)});
@@ -207,11 +208,13 @@ public:
       layer.down_bias = place({all_of(t.down_bias)});
       model_.layers.push_back(layer);
     }
-    model_.final_norm = place({all_of(tensors.final_norm)});
-    const auto* head = tensors.head != nullptr ? tensors.head : tensors.embeddings;
-    model_.head = place({rows_of(head, vocabulary, model_.head_rows)});
-    const bool shared = tensors.head == nullptr && !model_.divided();
-    model_.embeddings = shared ? model_.head : place({all_of(tensors.embeddings)});
+    if (model_.stage.ends()) {
+      model_.final_norm = place({all_of(tensors.final_norm)});
+      const auto* head = tensors.head != nullptr ? tensors.head : tensors.embeddings;
+      model_.head = place({rows_of(head, vocabulary, model_.head_rows)});
+    }
+    const bool shared = tensors.head == nullptr && !model_.divided() && model_.stage.ends();
+    if (model_.stage.begins()) model_.embeddings = shared ? model_.head : place({all_of(tensors.embeddings)});
     const std::uint64_t angles = std::uint64_t{c.positions_max} * (c.head_size / 2) * sizeof(float);
     model_.cosine = static_cast<const float*>(take(angles));
     model_.sine = static_cast<const float*>(take(angles));
@@ -247,7 +250,8 @@ void send_angles(uploader& way, const device_model& model) {
 } // namespace
 
 std::shared_ptr<const device_model> upload_model(std::shared_ptr<driver> to, const model::config& config,
-                                                 const model::weights& weights, tensor_parallel::place part) {
+                                                 const model::weights& weights, tensor_parallel::place part,
+                                                 pipeline::stage stage) {
   const auto tensors = cpu::find_tensors(config, weights);
   check_sizes(config);
   if (auto wrong = tensor_parallel::refuse_degree(config, part.degree); !wrong.empty()) throw std::runtime_error(wrong);
@@ -256,7 +260,9 @@ std::shared_ptr<const device_model> upload_model(std::shared_ptr<driver> to, con
   model->driver = std::move(to);
   model->whole = config;
   model->part = part;
+  model->stage = stage;
   model->config = config;
+  model->config.layers = stage.layers_of(config.layers);
   model->config.heads = config.heads / part.degree;
   model->config.kv_heads = config.kv_heads / part.degree;
   model->config.intermediate = cpu::round_up(own.inner.count, multiple);
@@ -269,8 +275,9 @@ std::shared_ptr<const device_model> upload_model(std::shared_ptr<driver> to, con
   placer places(*model, shipments);
   places.place_all(tensors); // from address zero, for the size
   model->bytes = places.used();
-  model->memory = model->driver->allocate(model->bytes, part.degree > 1 ? "a device's part of the model's weights"
-                                                                        : "the model's weights");
+  model->memory = model->driver->allocate(model->bytes, part.degree > 1 || stage.stages > 1
+                                                            ? "a device's part of the model's weights"
+                                                            : "the model's weights");
   places.place_all(tensors);
 
   uploader way(*model->driver);

@@ -6,6 +6,7 @@
 #include <godwit/gpu/cuda/cuda_backend.hpp>
 #include <godwit/gpu/model/config.hpp>
 #include <godwit/gpu/model/weights.hpp>
+#include <godwit/gpu/pipeline.hpp>
 #include <godwit/gpu/tensor_parallel.hpp>
 
 #include <cstdint>
@@ -40,13 +41,14 @@ public:
   std::shared_ptr<cuda::driver> driver;
   model::config whole;
   tensor_parallel::place part;
-  model::config config; ///< of this part: its heads and its intermediate size, but the whole vocabulary
+  pipeline::stage stage;
+  model::config config; ///< of this part: its heads, its intermediate size, its layers, but the whole vocabulary
   model::data_type type = model::data_type::bf16; ///< of everything but the angles
   std::vector<device_layer> layers;
-  const void* embeddings = nullptr; ///< [vocabulary][hidden]
+  const void* embeddings = nullptr; ///< [vocabulary][hidden]; null: the first layers are another stage's
   const void* head = nullptr;       ///< [head_rows][hidden]; rows behind the part's vocabulary are zero
-  const void* final_norm = nullptr;
-  const float* cosine = nullptr; ///< [positions][head size / 2]
+  const void* final_norm = nullptr; ///< null, like the head, where the last layers are another stage's
+  const float* cosine = nullptr;    ///< [positions][head size / 2]
   const float* sine = nullptr;
   std::uint32_t logits_stride = 0;    ///< the vocabulary, rounded up to what the kernels take
   std::uint32_t head_rows = 0;        ///< the largest part's, rounded up likewise
@@ -58,6 +60,8 @@ public:
   std::shared_ptr<product_ways> ways = std::make_shared<product_ways>();
 
   [[nodiscard]] bool divided() const noexcept { return part.degree > 1; }
+  /// Whether this device has a step's tokens.
+  [[nodiscard]] bool draws() const noexcept { return part.rank == 0 && stage.ends(); }
   [[nodiscard]] std::uint32_t qkv_columns() const noexcept {
     return (config.heads + 2 * config.kv_heads) * config.head_size;
   }
@@ -66,6 +70,7 @@ public:
 /// Errors: as cuda_backend.
 [[nodiscard]] std::shared_ptr<const device_model> upload_model(std::shared_ptr<driver> to, const model::config& config,
                                                                const model::weights& weights,
-                                                               tensor_parallel::place part = {});
+                                                               tensor_parallel::place part = {},
+                                                               pipeline::stage stage = {});
 
 } // namespace godwit::gpu::cuda

@@ -61,7 +61,12 @@ engine::~engine() {
   if (group_) group_->abort(name() + " is gone"); // before the stream, which waits for what it has
 }
 
-void engine::open(std::uint32_t blocks, std::shared_ptr<group_end> group) {
+void engine::open(std::uint32_t blocks, std::shared_ptr<group_end> group, std::shared_ptr<pipeline::stage_link> before,
+                  std::shared_ptr<pipeline::stage_link> after) {
+  if (model_->stage.begins() != !before || model_->stage.ends() != !after)
+    throw std::invalid_argument("a stage of a model, and not such links");
+  before_ = std::move(before);
+  after_ = std::move(after);
   const auto [rank, degree] = model_->part;
   if (model_->divided() ? !group || group->rank() != rank || group->ranks() != degree : group != nullptr)
     throw std::invalid_argument("part " + std::to_string(rank) + " of " + std::to_string(degree) +
@@ -142,10 +147,26 @@ void engine::advance(const prepared_step& step, std::uint32_t first, std::uint32
   if (first == 0) {
     move_blocks(*stream_, step.plan.input.copies, kv_, model_->config.layers, memory_);
     upload_step(*stream_, step.plan, step.shape, memory_);
+    if (before_) receive(step);
   }
   run_layers(step, first, last, cancelled);
-  if (last == model_->config.layers && !cancelled) finish(step);
+  if (last == model_->config.layers && !cancelled) after_ ? send(step) : finish(step);
   stream_->record(*time.end);
+}
+
+void engine::receive(const prepared_step& step) {
+  received_ = before_->take(step.plan.input.step, step.plan.rows);
+  stream_->copy(memory_.residual, received_->data(),
+                std::size_t{step.plan.rows} * model_->config.hidden * sizeof(float));
+}
+
+void engine::send(const prepared_step& step) {
+  const auto bytes = std::size_t{step.plan.rows} * model_->config.hidden * sizeof(float);
+  auto rows = after_->empty(bytes);
+  rows->step = step.plan.input.step;
+  rows->rows = step.plan.rows;
+  stream_->copy(rows->data(), memory_.residual, bytes);
+  after_->put(std::move(rows)); // nobody reads them before this step has ended
 }
 
 void engine::run_layers(const prepared_step& step, std::uint32_t first, std::uint32_t last,
@@ -154,13 +175,13 @@ void engine::run_layers(const prepared_step& step, std::uint32_t first, std::uin
   if (settings_.graphs && step.shape.decodes_only && first == 0 && last == layers) {
     graphs_.run(*stream_, {graph_key::part::layers, step.shape.rows, step.shape.single_positions_max},
                 memory_.layers_version(), [&](driver_stream& to) {
-                  launches_.embed(to, step.shape);
+                  if (!before_) launches_.embed(to, step.shape);
                   for (std::uint32_t i = 0; i < layers; ++i) launches_.layer(to, step.shape, i);
                   launches_.close(to, step.shape);
                 });
     return;
   }
-  if (first == 0) launches_.embed(*stream_, step.shape);
+  if (first == 0 && !before_) launches_.embed(*stream_, step.shape);
   for (std::uint32_t i = first; i < last && !cancelled; ++i) launches_.layer(*stream_, step.shape, i);
   if (last == layers && !cancelled) launches_.close(*stream_, step.shape);
 }

@@ -12,6 +12,7 @@
 #include "cuda/workspace.hpp"
 
 #include <godwit/gpu/cuda/cuda_backend.hpp>
+#include <godwit/gpu/pipeline.hpp>
 
 #include <atomic>
 #include <cstdint>
@@ -43,8 +44,11 @@ public:
 
   /// How large the KV cache is to be. Throws out_of_memory.
   [[nodiscard]] std::uint32_t blocks_wanted() const { return kv_.wanted(settings_); }
-  /// Takes the KV cache; the engine can be used now. `group`: for a divided model. Throws out_of_memory.
-  void open(std::uint32_t blocks, std::shared_ptr<group_end> group);
+  /// Takes the KV cache; the engine can be used now. `group`: for a divided model. `before`, `after`: for a stage that
+  /// is not the first, the last one. Throws out_of_memory.
+  void open(std::uint32_t blocks, std::shared_ptr<group_end> group,
+            std::shared_ptr<pipeline::stage_link> before = nullptr,
+            std::shared_ptr<pipeline::stage_link> after = nullptr);
   /// "(NVIDIA H100 80GB HBM3, bf16)": what the device is and how it computes.
   [[nodiscard]] std::string kind() const;
 
@@ -81,9 +85,12 @@ private:
   void run_layers(const prepared_step& step, std::uint32_t first, std::uint32_t last,
                   const std::atomic<bool>& cancelled);
   void finish(const prepared_step& step);
+  // From the stage before, and to the next one, which begins when this one's part of the step has ended.
+  void receive(const prepared_step& step);
+  void send(const prepared_step& step);
   void enqueue_logits(const prepared_step& step, std::uint32_t first, std::uint32_t count);
   [[nodiscard]] std::string name() const;
-  [[nodiscard]] bool draws() const noexcept { return model_->part.rank == 0; }
+  [[nodiscard]] bool draws() const noexcept { return model_->draws(); }
   /// Throws driver_error once the group is broken.
   void check_group() const;
   void tap_logits(const prepared_step& step, std::uint32_t first, std::uint32_t count);
@@ -92,7 +99,9 @@ private:
   std::shared_ptr<const device_model> model_;
   cuda_executor_settings settings_;
   std::shared_ptr<group_end> group_; ///< null: the model is whole. Goes after the graphs that have its operations
-  workspace memory_;                 // before the KV cache, which takes the rest
+  std::shared_ptr<pipeline::stage_link> before_, after_;
+  std::shared_ptr<pipeline::hidden_rows> received_; ///< of the step under way
+  workspace memory_;                                // before the KV cache, which takes the rest
   kv_pool kv_;
   launches launches_;
   draw_arrays draws_;

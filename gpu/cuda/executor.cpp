@@ -159,6 +159,12 @@ bool alike(const std::vector<std::shared_ptr<driver>>& devices) {
   });
 }
 
+/// Over the host's memory, which every device copies from and to.
+std::shared_ptr<pipeline::stage_link> pinned_link(const std::shared_ptr<driver>& from) {
+  return std::make_shared<pipeline::stage_link>(
+      [from](std::uint64_t bytes) { return from->allocate_pinned(bytes, "what goes from stage to stage"); });
+}
+
 } // namespace
 
 double time_graphs(executor& of, std::uint32_t launches) {
@@ -175,15 +181,21 @@ std::unique_ptr<executor> make_device_executor(const std::vector<std::shared_ptr
   std::vector<std::shared_ptr<driver>> devices;
   for (const auto& part : parts) devices.push_back(part->driver);
   auto own = settings;
-  own.graphs = settings.graphs && alike(devices);
+  own.graphs = settings.graphs && (parts.front()->stage.stages > 1 || alike(devices));
   // Before what takes the rest of the memory: its buffers come with it.
   std::vector<std::shared_ptr<group_end>> ends(degree);
-  if (degree > 1) ends = devices.front()->make_group(devices, wait_max, settings.warn);
+  const bool staged = parts.front()->stage.stages > 1;
+  if (staged && parts.front()->stage.stages != degree) throw std::invalid_argument("not all stages of a model");
+  if (degree > 1 && !staged) ends = devices.front()->make_group(devices, wait_max, settings.warn);
   std::vector<std::shared_ptr<engine>> engines;
   for (const auto& part : parts) engines.push_back(std::make_shared<engine>(part, own));
   std::uint32_t blocks = ~0U;
   for (const auto& one : engines) blocks = std::min(blocks, one->blocks_wanted());
-  for (std::size_t rank = 0; rank < degree; ++rank) engines[rank]->open(blocks, ends[rank]);
+  std::shared_ptr<pipeline::stage_link> before, after;
+  for (std::size_t rank = 0; rank < degree; ++rank) {
+    before = std::exchange(after, staged && rank + 1 < degree ? pinned_link(devices[rank]) : nullptr);
+    engines[rank]->open(blocks, ends[rank], before, after);
+  }
   std::uint64_t block_bytes = 0;
   for (const auto& one : engines) block_bytes += one->info().block_bytes;
   const auto executor_of = [&](std::size_t rank) {
@@ -197,7 +209,8 @@ std::unique_ptr<executor> make_device_executor(const std::vector<std::shared_ptr
   std::string indices;
   for (const auto& device : devices)
     indices += (indices.empty() ? "" : ", ") + std::to_string(device->properties().index);
-  info.device = std::to_string(degree) + " x cuda " + indices + " " + engines.front()->kind();
+  info.device =
+      std::to_string(degree) + (staged ? " stages of cuda " : " x cuda ") + indices + " " + engines.front()->kind();
   info.weight_bytes = 0;
   info.block_bytes = block_bytes;
   std::vector<std::shared_ptr<executor>> ranks;
@@ -205,6 +218,8 @@ std::unique_ptr<executor> make_device_executor(const std::vector<std::shared_ptr
     info.weight_bytes += engines[rank]->info().weight_bytes;
     ranks.push_back(executor_of(rank));
   }
+  info.layers = parts.front()->whole.layers;
+  if (staged) return pipeline::join_stages(std::move(info), std::move(ranks));
   return tensor_parallel::join_ranks(std::move(info), std::move(ranks));
 }
 

@@ -17,7 +17,9 @@ std::uint64_t reserve_of(memory_state memory) { return std::min(std::uint64_t{51
 std::uint32_t blocks_for(const cuda_executor_settings& settings, const device_model& model, memory_state memory,
                          std::uint64_t bytes_per_block) {
   if (settings.blocks != 0) return settings.blocks;
-  std::uint64_t bytes = settings.kv_bytes / model.part.degree; // whole blocks' are spoken of
+  // Whole blocks' are spoken of.
+  std::uint64_t bytes =
+      settings.kv_bytes / (std::uint64_t{model.part.degree} * model.whole.layers) * model.config.layers;
   if (settings.kv_bytes == 0) {
     const auto share = static_cast<std::uint64_t>(static_cast<double>(model.left_bytes) * settings.memory_share);
     const std::uint64_t reserve = reserve_of(memory);
@@ -55,7 +57,7 @@ void kv_pool::take(std::uint32_t blocks) {
 }
 
 std::string kv_pool::layout() const {
-  return "cuda/" + to_string(model_.type) + "/layers " + std::to_string(layers_) + "/heads " +
+  return "cuda/" + to_string(model_.type) + "/layers " + std::to_string(model_.whole.layers) + "/heads " +
          std::to_string(model_.whole.kv_heads) + "/size " + std::to_string(head_size_) + "/v1";
 }
 

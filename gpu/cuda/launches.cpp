@@ -72,8 +72,11 @@ gemm_job launches::head() const {
 }
 
 std::vector<product_trial> launches::trials() const {
-  std::vector<product_trial> all{{head(), {model_.head}}};
-  all.back().job.rows = memory_.logits_rows_room();
+  std::vector<product_trial> all;
+  if (model_.stage.ends()) {
+    all.push_back({head(), {model_.head}});
+    all.back().job.rows = memory_.logits_rows_room();
+  }
   for (const auto of : {&launches::qkv_of, &launches::output_of, &launches::gate_up_of, &launches::down_of}) {
     product_trial trial{(this->*of)(model_.layers.front()), {}};
     trial.job.rows = memory_.rows_room();
@@ -201,9 +204,11 @@ void launches::layer(driver_stream& to, const step_shape& shape, std::uint32_t i
 }
 
 void launches::close(driver_stream& to, const step_shape& shape) const {
-  // Rows of logits are normed without an addition, so what the last layer left is added here.
-  const auto left = later(model_.layers.back().down_bias);
-  if (left.there) norm(to, shape, model_.final_norm, left);
+  // Rows of logits are normed without an addition, and other stages know of none, so what the last layer left is added
+  // here; what a norm makes of it nobody reads.
+  const auto& last = model_.layers.back();
+  const auto left = later(last.down_bias);
+  if (left.there) norm(to, shape, last.mlp_norm, left);
 }
 
 void launches::logits(driver_stream& to, std::uint32_t first, std::uint32_t count) const {

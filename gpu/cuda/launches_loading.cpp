@@ -34,15 +34,15 @@ void move_once(driver_stream& to, const workspace& memory) {
 } // namespace
 
 void launches::load(driver_stream& to) const {
-  const bool draws = model_.part.rank == 0;
+  const bool draws = model_.draws();
   put_padding(to, memory_, draws);
   for (const std::uint32_t positions : {1U, model_.config.positions_max}) { // in one part, and in several
     const auto shape = shape_of_padding(model_, positions, deterministic_);
-    embed(to, shape);
+    if (model_.stage.begins()) embed(to, shape);
     layer(to, shape, 0);
     close(to, shape);
   }
-  logits(to, 0, 1);
+  if (model_.stage.ends()) logits(to, 0, 1);
   if (draws && model_.divided()) join_logits(to, 1);
   if (draws) draw(to, 0, 1);
   move_once(to, memory_); // which copies of KV do as well

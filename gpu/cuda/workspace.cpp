@@ -42,7 +42,7 @@ workspace::workspace(driver& from, const device_model& model, bool deterministic
       logits_(from, area::kind::device, "logits", model.divided()),
       attention_(from, area::kind::device, "attention", model.divided()),
       drawn_(from, area::kind::device, "a step's draws", model.divided()) {
-  if (model.part.rank == 0) reserve_lists({});
+  if (model.draws()) reserve_lists({});
   const auto shape = largest_shape(model, step_tokens, deterministic);
   reserve(shape, shape.rows, 0, model.divided() ? logits_rows_max : std::min(shape.rows, logits_rows_max), 0);
 }
@@ -70,8 +70,9 @@ void workspace::reserve(const step_shape& shape, std::uint64_t table_entries, st
   draws.reserve({drawn * 4, drawn * sizeof(sampling_row)});
   results.reserve({drawn * sizeof(sampled_row), drawn * top_stride * sizeof(top_entry)});
   const std::uint64_t part_bytes = group * model_.head_rows * sizeof(float);
-  logits_.reserve({group * c.hidden * size, devices == 0 ? 0 : part_bytes, devices * part_bytes});
-  if (model_.part.rank == 0)
+  if (model_.stage.ends())
+    logits_.reserve({group * c.hidden * size, devices == 0 ? 0 : part_bytes, devices * part_bytes});
+  if (model_.draws())
     drawn_.reserve({group * model_.logits_stride * sizeof(float),
                     std::min<std::uint64_t>(group, sampling_rows) * sampling_scratch_bytes(c.vocabulary)});
   attention_job job;
@@ -121,10 +122,10 @@ void workspace::place() {
   inner = activations_.device<void>(6);
   added = adds_later(model_) ? activations_.device<float>(7) : nullptr;
   gathered = model_.divided() && deterministic_ ? activations_.device<float>(8) : nullptr;
-  last_normed = logits_.device<void>(0);
+  last_normed = model_.stage.ends() ? logits_.device<void>(0) : nullptr;
   part_logits = model_.divided() ? logits_.device<float>(1) : nullptr;
   all_logits = model_.divided() ? logits_.device<float>(2) : nullptr;
-  if (model_.part.rank == 0) {
+  if (model_.draws()) {
     logits = drawn_.device<float>(0);
     sampling_scratch = drawn_.device<void>(1);
   }

@@ -35,6 +35,7 @@ public:
     return model_->value_region(layer, block);
   }
   [[nodiscard]] std::span<const std::shared_ptr<executor>> shards() const noexcept override { return model_->shards(); }
+  [[nodiscard]] std::span<const std::shared_ptr<executor>> stages() const noexcept override { return model_->stages(); }
   [[nodiscard]] std::shared_ptr<adapter_store> adapters() const override { return model_->adapters(); }
   [[nodiscard]] std::shared_ptr<swap_space> swap() const override { return swap_; }
   [[nodiscard]] std::shared_ptr<executor> draft() const override { return draft_; }
@@ -53,7 +54,8 @@ void require(bool holds, const char* what) {
 
 std::unique_ptr<executor> make_drafted_executor(std::shared_ptr<executor> model, std::shared_ptr<executor> draft) {
   require(model && draft, "and a model are both needed");
-  require(draft->shards().empty() && !draft->draft(), "is on one device, and has no other one");
+  require(draft->shards().empty() && draft->stages().empty() && !draft->draft(),
+          "is on one device, and has no other one");
   require(draft->info().blocks >= model->info().blocks, "has KV blocks for each of the model's");
   return std::make_unique<drafted_executor>(std::move(model), std::move(draft));
 }

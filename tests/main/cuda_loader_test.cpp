@@ -50,8 +50,10 @@ public:
   [[nodiscard]] std::vector<std::string> skipped() override { return {}; }
   [[nodiscard]] std::shared_ptr<const gpu::cuda::cuda_model> upload(std::uint32_t device, const gpu::model::config&,
                                                                     const gpu::model::weights&,
-                                                                    gpu::tensor_parallel::place part) override {
+                                                                    gpu::tensor_parallel::place part,
+                                                                    gpu::pipeline::stage stage) override {
     ++uploads;
+    stages.push_back(stage);
     uploaded.push_back(device);
     return std::make_shared<fake_model>(device, part);
   }
@@ -76,6 +78,7 @@ public:
 
   std::uint32_t uploads = 0;
   std::vector<std::uint32_t> uploaded;               ///< to which devices
+  std::vector<gpu::pipeline::stage> stages;          ///< of each upload
   std::vector<std::vector<std::uint32_t>> executors; ///< the devices of each
   std::vector<gpu::cuda::cuda_executor_settings> used;
   std::vector<std::chrono::nanoseconds> waits;
@@ -196,18 +199,18 @@ TEST_F(CudaLoader, RefusesAnInstanceOfMoreDevicesThanThereAre) {
 }
 
 TEST(DeviceChoice, WarnsOfDividedInstancesThatShareGpus) {
-  EXPECT_THAT(shared_devices(2, 2, 2), HasSubstr("2 instances share 2 GPUs"));
-  EXPECT_THAT(shared_devices(5, 2, 3), HasSubstr("3 instances share 4 GPUs"));
-  EXPECT_EQ(shared_devices(4, 2, 2), "");
-  EXPECT_EQ(shared_devices(2, 2, 0), "") << "of a head that brings none";
-  EXPECT_EQ(shared_devices(1, 1, 3), "") << "those do not wait for another GPU";
+  EXPECT_THAT(shared_devices(2, {2}, 2), HasSubstr("2 instances share 2 GPUs"));
+  EXPECT_THAT(shared_devices(5, {2}, 3), HasSubstr("3 instances share 4 GPUs"));
+  EXPECT_EQ(shared_devices(4, {2}, 2), "");
+  EXPECT_EQ(shared_devices(2, {2}, 0), "") << "of a head that brings none";
+  EXPECT_EQ(shared_devices(1, {1}, 3), "") << "those do not wait for another GPU";
 }
 
 TEST(DeviceChoice, OfTooFewGpusIsNoneAndSaysHowManyThereAre) {
   const auto gpus = std::make_shared<fake_backend>(3);
-  EXPECT_EQ(use_devices(gpus, 3, 1, {}).backend, gpus);
-  EXPECT_EQ(use_devices(gpus, 2, 1, {}).backend, gpus);
-  const auto refused = use_devices(gpus, 4, 1, {});
+  EXPECT_EQ(use_devices(gpus, {3}, 1, {}).backend, gpus);
+  EXPECT_EQ(use_devices(gpus, {2}, 1, {}).backend, gpus);
+  const auto refused = use_devices(gpus, {4}, 1, {});
   EXPECT_EQ(refused.backend, nullptr);
   EXPECT_THAT(refused.why_not, HasSubstr("takes 4 GPUs for an instance; this process has 3"));
 }

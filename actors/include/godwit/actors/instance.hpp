@@ -2,6 +2,7 @@
 
 #include <godwit/actors/interfaces.hpp>
 #include <godwit/gpu/executor.hpp>
+#include <godwit/protocols/batching/step_parts.hpp>
 #include <godwit/runtime/actor.hpp>
 #include <godwit/runtime/log/logger.hpp>
 #include <godwit/runtime/trace/recorder.hpp>
@@ -30,6 +31,9 @@ struct instance_options {
   executor_factory make_executor;
   /// Layers between two returns of control within a step; 0: all.
   std::uint32_t layers_per_advance = 0;
+  /// On a pipeline of devices: how many rows of a step take as long to compute as the weights to read, by which steps
+  /// are cut into parts (protocols::step_parts_for). 0: they are not.
+  std::uint32_t pipeline_rows = 256;
   /// Bound of a step on one of several devices, behind the devices' own and the llumlet's.
   std::chrono::nanoseconds shard_timeout{std::chrono::minutes(30)};
   /// Sees the actors of several devices when they are there, in the order of the ranks; for drills. May be empty.
@@ -42,8 +46,9 @@ struct instance_options {
 /// Runs the steps of one model replica, one at a time. Thin: what a step holds is the llumlet's decision, how it is
 /// computed the device's. When it ends, the step in flight is abandoned between two layers and the KV pool is freed.
 ///
-/// A replica on several devices (gpu::executor::shards) has an actor for each, which this one spawns and gives every
-/// step to. It ends when one of them does; after a step that failed on one it has none and runs no more. A draft model
+/// A replica on several devices (gpu::executor::shards, gpu::executor::stages) has an actor for each, which this one
+/// spawns and gives every step to: to shards at once, to the stages of a pipeline one after the other, part by part. It
+/// ends when one of them does; after a step that failed on one it has none and runs no more. A draft model
 /// (gpu::executor::draft) it drives itself.
 class instance final : public runtime::actor<instance_interface> {
 public:
@@ -66,12 +71,22 @@ private:
                                                                  runtime::trace::span span);
   runtime::async::task<void> execute_on(std::size_t rank, protocols::step_input input,
                                         std::shared_ptr<shared_step> whole);
+  /// One step through all stages; several parts of it are under way at once.
+  struct staged_step;
+  runtime::async::task<protocols::step_output> execute_on_stages(protocols::step_input input,
+                                                                 runtime::trace::span span);
+  void begin_turns(const std::shared_ptr<staged_step>& whole);
+  runtime::async::task<void> run_turn(protocols::stage_schedule::turn what, std::shared_ptr<staged_step> whole);
+  /// Throws what went wrong with a step on several devices, which are stopped.
+  [[noreturn]] void give_up(const std::string& why, runtime::trace::span& span);
   void spawn_shards();
   void stop_shards(runtime::stop_reason reason);
 
   instance_options options_;
   std::shared_ptr<gpu::executor> executor_;
-  std::vector<runtime::handle<shard_interface>> shards_; ///< by rank; empty: one device, driven by this actor
+  std::vector<runtime::handle<shard_interface>>
+      shards_; ///< by rank, or by stage; empty: one device, driven by this actor
+  bool staged_ = false;
   bool busy_ = false;
 };
 

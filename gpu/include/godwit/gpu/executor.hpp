@@ -61,6 +61,9 @@ public:
   /// step then runs on every one of them at once, with the same input; rank 0 has the output. KV is asked of them, too.
   /// Empty: one device, this executor.
   [[nodiscard]] virtual std::span<const std::shared_ptr<executor>> shards() const noexcept { return {}; }
+  /// The devices of a replica that each have some of its layers (gpu/pipeline.hpp), in their order; of a part of a step
+  /// each one's end begins the next one's. The last one has the output. Empty: no such replica.
+  [[nodiscard]] virtual std::span<const std::shared_ptr<executor>> stages() const noexcept { return {}; }
   /// The adapters that its steps may name, while somebody holds them; others share the store. Null: it knows none.
   [[nodiscard]] virtual std::shared_ptr<adapter_store> adapters() const { return nullptr; }
   /// Where KV of its pool may wait in the host's memory; it uses the pool, and ends before the executor's owner does

@@ -6,6 +6,7 @@
 #include <godwit/gpu/cpu/packed_model.hpp>
 #include <godwit/gpu/executor.hpp>
 #include <godwit/gpu/model/tokenizer.hpp>
+#include <godwit/gpu/pipeline.hpp>
 
 #include <chrono>
 #include <cstdint>
@@ -60,6 +61,9 @@ struct cpu_executor_settings {
   std::shared_ptr<const model::tokenizer> tokens = {};
   /// For a model of which this device has a part: its end of the group that has the others. Not otherwise.
   std::shared_ptr<collective::communicator> group = {};
+  /// For a model of which this device has some layers: where rows come from, and where they go. Null where it has the
+  /// first, the last ones.
+  std::shared_ptr<pipeline::stage_link> before = {}, after = {};
   /// The adapters that steps may name; null: none.
   std::shared_ptr<cpu_adapters> adapters = {};
 };
@@ -73,12 +77,12 @@ struct cpu_executor_settings {
 [[nodiscard]] std::unique_ptr<executor> make_cpu_executor(std::shared_ptr<const packed_model> model,
                                                           const cpu_executor_settings& settings);
 
-/// One replica on as many devices as there are parts (pack_shards), in the order of the ranks; one part: as above.
+/// One replica on as many devices as there are parts (pack_shards, pack_stages), in their order; one part: as above.
 /// `settings` are those of all devices together: threads are divided among them, at least one each, and `blocks` and
 /// `kv_bytes` speak of whole blocks. `wait_max`: a device that waits longer for another one ends the step.
 ///
 /// Numbers: bitwise the same in any batch, chunk, number of threads and instruction set, for one degree; other degrees
-/// round sums elsewhere (docs/design/tensor_parallel.md).
+/// round sums elsewhere (docs/design/tensor_parallel.md). Stages change nothing (docs/design/pipeline.md).
 [[nodiscard]] std::unique_ptr<executor>
 make_cpu_executor(const std::vector<std::shared_ptr<const packed_model>>& shards, const cpu_executor_settings& settings,
                   std::chrono::nanoseconds wait_max = std::chrono::minutes(1));

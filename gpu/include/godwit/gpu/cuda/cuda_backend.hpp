@@ -6,6 +6,7 @@
 #include <godwit/gpu/model/config.hpp>
 #include <godwit/gpu/model/constraints.hpp>
 #include <godwit/gpu/model/weights.hpp>
+#include <godwit/gpu/pipeline.hpp>
 #include <godwit/gpu/tensor_parallel.hpp>
 #include <godwit/protocols/messages/memory_copier.hpp>
 
@@ -102,13 +103,15 @@ public:
   /// A line for each GPU of the machine that is not among them: another process has it for itself, or it is too old.
   [[nodiscard]] virtual std::vector<std::string> skipped() = 0;
   /// Reads every tensor once. The weights are not needed afterwards. `part`: what of the model, for devices that run it
-  /// together (gpu/tensor_parallel.hpp).
+  /// together (gpu/tensor_parallel.hpp). `stage`: which of its layers, for devices that run one behind the other
+  /// (gpu/pipeline.hpp); not both.
   [[nodiscard]] virtual std::shared_ptr<const cuda_model> upload(std::uint32_t device, const model::config& config,
                                                                  const model::weights& weights,
-                                                                 tensor_parallel::place part = {}) = 0;
-  /// A replica on as many devices as there are parts, in the order of the ranks, all of this backend's and on devices
-  /// of their own. All have as many KV blocks as the one with the least memory. `wait_max`: a device that others wait
-  /// for for so long ends the step, and the executor.
+                                                                 tensor_parallel::place part = {},
+                                                                 pipeline::stage stage = {}) = 0;
+  /// A replica on as many devices as there are parts, in the order of the ranks or of the stages, all of this backend's
+  /// and on devices of their own. All have as many KV blocks as the one with the least memory. `wait_max`: a device
+  /// that others wait for for so long ends the step, and the executor.
   ///
   /// Numbers: as the CPU's up to rounding; with `deterministic` a request's logits are bitwise the same in any batch
   /// and with any cut into chunks, on devices of one kind and for one degree.
