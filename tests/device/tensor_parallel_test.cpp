@@ -47,6 +47,7 @@ tokens prompt(std::uint32_t number) {
 struct share {
   std::uint32_t degree = 1;
   std::uint32_t first = 0;
+  bool staged = false; ///< each has some of the layers
 };
 
 /// A cluster whose instances have these devices. `drafts`: each has the model once more, as its draft model, on the
@@ -59,13 +60,17 @@ public:
     o.model = "random";
     o.instances = static_cast<std::uint32_t>(list.size());
     o.backoff_min = 1ms;
+    o.instance.pipeline_rows = 8; // prompts are cut
     o.instance.on_shards = [this](protocols::instance_id id, const auto& shards) {
       const std::lock_guard lock(mutex_);
       shards_[id.value()] = shards;
     };
     std::vector<gpu::cuda::testing::model_parts> parts, beside;
+    const std::vector<std::uint32_t> layer_each(four_kv_heads().layers, 1);
     for (const auto& one : list) {
-      parts.push_back(gpu::cuda::testing::upload_parts(*backend, four_kv_heads(), weights(), one.degree, one.first));
+      using gpu::cuda::testing::upload_parts, gpu::cuda::testing::upload_stages;
+      parts.push_back(one.staged ? upload_stages(*backend, four_kv_heads(), weights(), layer_each, one.first)
+                                 : upload_parts(*backend, four_kv_heads(), weights(), one.degree, one.first));
       if (drafts)
         beside.push_back(gpu::cuda::testing::upload_parts(*backend, four_kv_heads(), weights(), 1, one.first));
     }
@@ -210,6 +215,17 @@ TEST_F(CudaTensorParallel, RequestsGoFromOneDeviceToTwoAndBackWhileTheyDecode) {
   if (IsSkipped()) return;
   gpu_cluster d(backend_, {{1, 0}, {2, 0}});
   expect_moves_each_way(d);
+}
+
+// Stages change no bit of what is computed, so answers are those of one device wherever requests go.
+TEST_F(CudaTensorParallel, RequestsGoFromOneDeviceToAPipelineOfTwoAndBackWhileTheyDecode) {
+  use(2);
+  if (IsSkipped()) return;
+  gpu_cluster d(backend_, {{1, 0}, {2, 0, true}});
+  expect_moves_each_way(d);
+  const auto status = d.cluster->status();
+  ASSERT_TRUE(status);
+  EXPECT_EQ(status->instances[1].device.substr(0, 21), "2 stages of cuda 0, 1");
 }
 
 // The draft model is on one device, whatever the model is on, and thinks as the model does but for roundings.

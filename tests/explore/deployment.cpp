@@ -7,6 +7,7 @@
 
 #include <godwit/gpu/drafted_executor.hpp>
 #include <godwit/gpu/sim/sim_executor.hpp>
+#include <godwit/gpu/sim/sim_stages.hpp>
 #include <godwit/gpu/tensor_parallel.hpp>
 
 #include <algorithm>
@@ -159,17 +160,26 @@ actors::instance_options deployment::instance_of(machine& m) {
       devices->call_after(load, [done = std::move(done), made = std::move(made)] { done(made); });
       return;
     }
+    const auto that_may_fail = [&](std::shared_ptr<gpu::executor> device, std::string_view effect) {
+      return breakable(std::move(device), *devices, [this, &m, effect] {
+        if (!effect.empty()) effects_.add(effect);
+        if (!strikes(m.step_fails_in)) return false;
+        effects_.add(to_string(fault_kind::step_fails));
+        return true;
+      });
+    };
     const auto device_of = [&](const gpu::sim::latency_model& times, gpu::sim::sim_model says,
                                std::string_view effect) {
-      return breakable(gpu::sim::make_sim_executor(info, times, *devices, std::move(says)), *devices,
-                       [this, &m, effect] {
-                         if (!effect.empty()) effects_.add(effect);
-                         if (!strikes(m.step_fails_in)) return false;
-                         effects_.add(to_string(fault_kind::step_fails));
-                         return true;
-                       });
+      return that_may_fail(gpu::sim::make_sim_executor(info, times, *devices, std::move(says)), effect);
     };
-    made.made = device_of(latency, model, {});
+    if (is_staged(id))
+      made.made =
+          gpu::sim::make_sim_stages(info, latency, *devices, model, gpu::pipeline::cut_layers(layers, shape_.stages),
+                                    [&](std::uint32_t stage, std::shared_ptr<gpu::executor> device) {
+                                      return that_may_fail(std::move(device), stage == 0 ? "a pipeline computed" : "");
+                                    });
+    else
+      made.made = device_of(latency, model, {});
     if (is_divided(id)) made.made = divided(std::move(made.made), latency, *devices, m.adapters, shape_.devices);
     if (shape_.draft_right >= 0) {
       auto quicker = latency;
@@ -621,7 +631,7 @@ std::string deployment::miscounted_actors() const {
   const auto view = cluster_->gate()->view();
   std::size_t expected = 4 + 2 * view.instances.size(), there = 0, members = 0;
   for (const auto& entry : view.instances)
-    if (is_divided(entry.instance)) expected += shape_.devices;
+    expected += is_divided(entry.instance) ? shape_.devices : is_staged(entry.instance) ? shape_.stages : 0;
   for (const auto& m : machines_) {
     if (!m->runs()) continue;
     there += m->system->alive();

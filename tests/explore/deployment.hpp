@@ -134,6 +134,10 @@ public:
   [[nodiscard]] bool is_divided(protocols::instance_id id) const noexcept {
     return shape_.devices > 1 && id.value() % 2 == 1;
   }
+  /// The layers of the others lie on several devices, where it says that.
+  [[nodiscard]] bool is_staged(protocols::instance_id id) const noexcept {
+    return shape_.stages > 1 && id.value() % 2 == 0;
+  }
   /// Actors on all machines, and how many there should be with so many instances.
   [[nodiscard]] std::string miscounted_actors() const;
   /// Machines that autoscaling has ordered, that run, that bring no instance and are not given back.

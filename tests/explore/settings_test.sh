@@ -7,7 +7,7 @@ drawn=$("$1" --list-settings)
 # switch, autoscaling and how it gets processes.
 fixed='instances.count instances.device instances.threads instances.kv_type instances.isa scheduler.policy
 instances.deterministic instances.memory_share instances.cuda_plugin instances.cuda_graphs instances.cuda_trials instances.cuda_notify
-instances.cuda_copies scheduler.migration scaling.mode scaling.provisioner scaling.command_out scaling.command_in'
+instances.cuda_copies instances.pipeline_layers scheduler.migration scaling.mode scaling.provisioner scaling.command_out scaling.command_in'
 # Of the HTTP edge, which is not there, and of files.
 edge='frontend.prompts_max lora.directory kv_store.disk_directory speculation.draft_model'
 # Worked out from the timeout: silence needs no heartbeats in a simulated world.

@@ -364,6 +364,15 @@ std::vector<knob> all_knobs() {
     s.draft_right = high ? 0.9 : 0.2;
     s.node.llumlet.planner.speculation.model_max = high ? 24 : 3;
   });
+  add("instances.pipeline_parallel", [](shape& s, bool high) {
+    s.stages = high ? 2 : 1;
+    s.node.instance.pipeline_rows = 4;
+  });
+  // Whatever has more than one token is cut, or nothing is.
+  add("instances.pipeline_rows", [](shape& s, bool high) {
+    s.stages = 2;
+    s.node.instance.pipeline_rows = high ? 0 : 1;
+  });
   return k;
 }
 

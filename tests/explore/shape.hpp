@@ -20,6 +20,7 @@ struct shape {
   std::vector<std::uint32_t> machines; ///< instances of each further one
   std::uint32_t blocks = 64;           ///< of each instance
   std::uint32_t devices = 1;           ///< of every other instance; the rest have one
+  std::uint32_t stages = 1;            ///< of those
   gpu::sim::latency_model latency;
   std::chrono::nanoseconds load_time{0}; ///< of a model
   runtime::sim::link_settings links;     ///< of control messages

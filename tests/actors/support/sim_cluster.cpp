@@ -32,10 +32,15 @@ actors::node_options options_of(const sim_cluster_options& o, runtime::timer_sou
   gpu::sim::sim_model model;
   model.swap = o.swap;
   if (o.adapters) model.adapters = std::make_shared<gpu::sim::sim_adapters>(timers, *o.adapters);
-  n.instance.make_executor = [info, latency = o.latency, model,
-                              &timers](protocols::instance_id, std::function<void(actors::executor_outcome)> done) {
+  n.instance.make_executor = [info, latency = o.latency, model, stages = o.stages, wrap = o.wrap_stage,
+                              &timers](protocols::instance_id id, std::function<void(actors::executor_outcome)> done) {
     actors::executor_outcome out;
-    out.made = gpu::sim::make_sim_executor(info, latency, timers, model);
+    const auto count = stages.empty() ? 1 : stages[id.value() % stages.size()];
+    if (count == 1)
+      out.made = gpu::sim::make_sim_executor(info, latency, timers, model);
+    else
+      out.made =
+          gpu::sim::make_sim_stages(info, latency, timers, model, gpu::pipeline::cut_layers(info.layers, count), wrap);
     done(std::move(out));
   };
   if (o.adjust) o.adjust(n);

@@ -6,6 +6,7 @@
 #include <godwit/actors/member.hpp>
 #include <godwit/gpu/sim/sim_adapters.hpp>
 #include <godwit/gpu/sim/sim_executor.hpp>
+#include <godwit/gpu/sim/sim_stages.hpp>
 #include <godwit/runtime/sim/world.hpp>
 #include <godwit/transport/sim/network.hpp>
 
@@ -34,6 +35,9 @@ struct sim_cluster_options {
   std::string policy = "freeness";
   std::optional<gpu::sim::sim_adapters_settings> adapters = {}; ///< of all instances together
   gpu::sim::sim_swap swap = {};                                 ///< of each instance
+  /// How many stages each instance has, by its number, in turn. Empty: none.
+  std::vector<std::uint32_t> stages = {};
+  gpu::sim::wrap_stage wrap_stage = {};
   std::function<void(actors::node_options&)> adjust = {};
   /// Each instance is a process of its own, with a fabric called `process-ID`, and requests can migrate.
   std::optional<transport::sim::settings> fabric = {};

@@ -39,6 +39,14 @@ model_parts upload_parts(cuda_backend& backend, const model::config& config, con
   return parts;
 }
 
+model_parts upload_stages(cuda_backend& backend, const model::config& config, const model::weights& weights,
+                          std::span<const std::uint32_t> layers, std::uint32_t first) {
+  model_parts parts;
+  for (const auto& stage : pipeline::cut_layers(config.layers, static_cast<std::uint32_t>(layers.size()), layers))
+    parts.push_back(backend.upload(first + stage.index, config, weights, {}, stage));
+  return parts;
+}
+
 cuda_runner::cuda_runner(cuda_backend& backend, std::shared_ptr<const cuda_model> model,
                          cuda_executor_settings settings)
     : cuda_runner(backend, std::vector{std::move(model)}, std::move(settings)) {}

@@ -31,6 +31,11 @@ using model_parts = std::vector<std::shared_ptr<const cuda_model>>;
 [[nodiscard]] model_parts upload_parts(cuda_backend& backend, const model::config& config,
                                        const model::weights& weights, std::uint32_t degree, std::uint32_t first = 0);
 
+/// Stage after stage, of so many layers each, likewise.
+[[nodiscard]] model_parts upload_stages(cuda_backend& backend, const model::config& config,
+                                        const model::weights& weights, std::span<const std::uint32_t> layers,
+                                        std::uint32_t first = 0);
+
 /// Runs one step and waits, `layers_at_once` layers at a time (0: all). Throws std::runtime_error with a step's error.
 protocols::step_output run_step(executor& on, std::uint64_t number, std::vector<protocols::step_slice> slices,
                                 std::vector<protocols::block_copy> copies = {}, std::uint32_t layers_at_once = 0);

@@ -1,0 +1,25 @@
+#pragma once
+
+#include <godwit/gpu/pipeline.hpp>
+#include <godwit/gpu/sim/sim_executor.hpp>
+
+#include <functional>
+#include <memory>
+#include <span>
+
+namespace godwit::gpu::sim {
+
+/// A device that has this share of a model's layers, and computes the logits or not.
+[[nodiscard]] latency_model share_of(const latency_model& whole, double share, bool logits);
+
+/// Puts something around a stage's device, for faults.
+using wrap_stage = std::function<std::shared_ptr<executor>(std::uint32_t stage, std::shared_ptr<executor>)>;
+
+/// A simulated replica whose layers lie on several devices. A step takes each the share of `latency` that its layers
+/// are of the model's; the last one has the tokens and the logits' time. To others its KV looks as that of one device.
+/// Errors: std::invalid_argument where the stages do not have the model's layers.
+[[nodiscard]] std::unique_ptr<executor> make_sim_stages(const executor_info& info, const latency_model& latency,
+                                                        runtime::async::timer_source& timers, const sim_model& model,
+                                                        std::span<const pipeline::stage> stages, const wrap_stage& wrap = {});
+
+} // namespace godwit::gpu::sim
