@@ -37,7 +37,7 @@ struct demo_options {
   std::string trace;
   device_choice device = device_choice::automatic;
   bool deterministic = false;
-  std::uint32_t tensor_parallel = 1;
+  std::uint32_t tensor_parallel = 1, pipeline_parallel = 1;
 };
 
 /// Entries that the built-in model has learnt well.
@@ -164,6 +164,7 @@ serve_settings settings_of(const demo_options& options) {
   settings.instances.device = options.device;
   settings.instances.deterministic = options.deterministic;
   settings.instances.tensor_parallel = options.tensor_parallel;
+  settings.instances.pipeline_parallel = options.pipeline_parallel;
   settings.http.listen = "127.0.0.1:0";
   settings.control.listen.clear();
   settings.log.levels = "off"; // the kill is part of the show
@@ -301,6 +302,9 @@ void add_demo_command(CLI::App& app, command_result& result) {
   add_device_option(*command, options->device, "Where the model runs: auto, cpu or cuda");
   command->add_flag("--deterministic", options->deterministic, "On a GPU, form every sum in one order");
   command->add_option("--tensor-parallel", options->tensor_parallel, "Devices that share each instance's model")
+      ->check(CLI::Range(1, 64))
+      ->capture_default_str();
+  command->add_option("--pipeline-parallel", options->pipeline_parallel, "Devices that each have some of its layers")
       ->check(CLI::Range(1, 64))
       ->capture_default_str();
   command->add_option("--trace", options->trace, "Record every message with its content, for godwit trace")
