@@ -43,7 +43,7 @@ TEST(StepParts, StepsThatReadingTheWeightsBoundsStayWholeAndLongOnesAreCut) {
   EXPECT_EQ(step_parts_for(64, 2, 256), 1U);
   EXPECT_EQ(step_parts_for(512, 2, 256), 1U);
   EXPECT_EQ(step_parts_for(1024, 2, 256), 2U);
-  EXPECT_EQ(step_parts_for(2048, 4, 256), 4U);
+  EXPECT_EQ(step_parts_for(2048, 4, 256), 5U);
   EXPECT_EQ(step_parts_for(100'000'000, 64, 1), step_parts_max);
   EXPECT_EQ(step_parts_for(3, 64, 1), 3U) << "of one token at least";
   EXPECT_EQ(step_parts_for(0, 2, 256), 1U);

@@ -16,11 +16,11 @@ constexpr auto weather =
         "properties":{"city":{"type":"string"}},"required":["city"]}}})";
 constexpr auto add = R"({"type":"function","function":{"name":"add"}})";
 
-expected<chat_request, api_error> chat(const std::string& fields, const std::string& messages = "") {
+expected<chat_request, api_error> chat_with_tools(const std::string& fields, const std::string& messages = "") {
   return parse_chat(R"({"messages":[{"role":"user","content":"hi"})" + messages + "]," + fields + "}", {}, {});
 }
 expected<chat_request, api_error> with_tools(const std::string& further) {
-  return chat("\"tools\":[" + std::string(weather) + "," + add + "]" + further);
+  return chat_with_tools("\"tools\":[" + std::string(weather) + "," + add + "]" + further);
 }
 
 TEST(Tools, AreAutomaticWhereTheClientSaysNothing) {
@@ -30,7 +30,7 @@ TEST(Tools, AreAutomaticWhereTheClientSaysNothing) {
   EXPECT_EQ(parsed->tools.items().size(), 2U);
   EXPECT_TRUE(parsed->unknown.empty());
   EXPECT_TRUE(parsed->parallel_tool_calls);
-  EXPECT_EQ(chat(R"("tools":[])")->choice, tool_choice::none);
+  EXPECT_EQ(chat_with_tools(R"("tools":[])")->choice, tool_choice::none);
   EXPECT_EQ(with_tools(R"(,"tool_choice":"none")")->choice, tool_choice::none);
   EXPECT_EQ(with_tools(R"(,"tool_choice":"auto")")->choice, tool_choice::automatic);
 }
@@ -57,7 +57,7 @@ TEST(Tools, ANamedFunctionsArgumentsAreTheAnswer) {
 }
 
 TEST(Tools, DefinitionsOfAToolMoveToTheRoot) {
-  const auto parsed = chat(
+  const auto parsed = chat_with_tools(
       R"("tool_choice":"required","tools":[{"type":"function","function":{"name":"f","parameters":{"type":"object",
          "$defs":{"x":{"type":"integer"}},"properties":{"a":{"$ref":"#/$defs/x"}}}}}])");
   ASSERT_TRUE(parsed) << parsed.error().message;
@@ -66,7 +66,7 @@ TEST(Tools, DefinitionsOfAToolMoveToTheRoot) {
 }
 
 expected<chat_request, api_error> with_parameters(const std::string& parameters, const std::string& choice) {
-  return chat("\"tool_choice\":" + choice + R"(,"tools":[{"type":"function","function":{"name":"f","parameters":)" +
+  return chat_with_tools("\"tool_choice\":" + choice + R"(,"tools":[{"type":"function","function":{"name":"f","parameters":)" +
               parameters + "}}]");
 }
 constexpr auto named_f = R"({"type":"function","function":{"name":"f"}})";
@@ -105,19 +105,19 @@ TEST(Tools, WhatIsWrongIsNamed) {
   const auto param = [](const expected<chat_request, api_error>& parsed) {
     return parsed ? std::string("(none)") : parsed.error().param;
   };
-  EXPECT_EQ(param(chat(R"("tools":[{"type":"function"}])")), "tools[0].function");
-  EXPECT_EQ(param(chat(R"("tools":[{"function":{"name":"f"}}])")), "tools[0].type");
-  EXPECT_EQ(param(chat(R"("tools":[{"type":"retrieval"}])")), "tools[0].type");
-  EXPECT_EQ(param(chat(R"("tools":[{"type":"function","function":{"name":"a b"}}])")), "tools[0].function.name");
-  EXPECT_EQ(param(chat(R"("tools":[{"type":"function","function":{"name":"f","parameters":[]}}])")),
+  EXPECT_EQ(param(chat_with_tools(R"("tools":[{"type":"function"}])")), "tools[0].function");
+  EXPECT_EQ(param(chat_with_tools(R"("tools":[{"function":{"name":"f"}}])")), "tools[0].type");
+  EXPECT_EQ(param(chat_with_tools(R"("tools":[{"type":"retrieval"}])")), "tools[0].type");
+  EXPECT_EQ(param(chat_with_tools(R"("tools":[{"type":"function","function":{"name":"a b"}}])")), "tools[0].function.name");
+  EXPECT_EQ(param(chat_with_tools(R"("tools":[{"type":"function","function":{"name":"f","parameters":[]}}])")),
             "tools[0].function.parameters");
-  EXPECT_EQ(param(chat("\"tools\":[" + std::string(add) + "," + add + "]")), "tools[1].function.name");
-  EXPECT_EQ(param(chat(R"("tools":[{"type":"function","function":{"name":"f","strict":1}}])")),
+  EXPECT_EQ(param(chat_with_tools("\"tools\":[" + std::string(add) + "," + add + "]")), "tools[1].function.name");
+  EXPECT_EQ(param(chat_with_tools(R"("tools":[{"type":"function","function":{"name":"f","strict":1}}])")),
             "tools[0].function.strict");
   EXPECT_EQ(param(with_tools(R"(,"tool_choice":"required","ignore_eos":true)")), "ignore_eos");
   EXPECT_EQ(param(with_tools(R"(,"tool_choice":"some")")), "tool_choice");
   EXPECT_EQ(param(with_tools(R"(,"tool_choice":{"type":"function","function":{"name":"other"}})")), "tool_choice");
-  EXPECT_EQ(param(chat(R"("tool_choice":"required")")), "tool_choice");
+  EXPECT_EQ(param(chat_with_tools(R"("tool_choice":"required")")), "tool_choice");
   EXPECT_EQ(param(with_tools(R"(,"tool_choice":"required","response_format":{"type":"json_object"})")), "tool_choice");
   EXPECT_EQ(param(with_tools(R"(,"response_format":{"type":"json_object"})")), "response_format");
   EXPECT_EQ(param(with_tools(R"(,"guided_regex":"a+")")), "tool_choice");
@@ -126,26 +126,26 @@ TEST(Tools, WhatIsWrongIsNamed) {
   for (int i = 0; i < 129; ++i)
     many +=
         (i == 0 ? "" : ",") + std::string(R"({"type":"function","function":{"name":"f)") + std::to_string(i) + "\"}}";
-  EXPECT_EQ(param(chat("\"tools\":[" + many + "]")), "tools");
+  EXPECT_EQ(param(chat_with_tools("\"tools\":[" + many + "]")), "tools");
   std::string zeros = "0";
   for (int i = 0; i < 110'000; ++i) zeros += ",0";
-  EXPECT_EQ(param(chat("\"chat_template_kwargs\":{\"a\":[" + zeros + "]}")), "chat_template_kwargs");
-  EXPECT_EQ(param(chat("\"documents\":[" + zeros + "]")), "documents");
+  EXPECT_EQ(param(chat_with_tools("\"chat_template_kwargs\":{\"a\":[" + zeros + "]}")), "chat_template_kwargs");
+  EXPECT_EQ(param(chat_with_tools("\"documents\":[" + zeros + "]")), "documents");
 }
 
 TEST(Tools, AreTakenAsFrameworksSendThem) {
-  const auto strict = chat(R"("tools":[{"type":"function","function":{"name":"f","strict":true}}])");
+  const auto strict = chat_with_tools(R"("tools":[{"type":"function","function":{"name":"f","strict":true}}])");
   ASSERT_TRUE(strict) << strict.error().message;
   EXPECT_EQ(strict->choice, tool_choice::automatic);
   EXPECT_THAT(strict->tool_names, ::testing::ElementsAre("f"));
-  const auto none = chat(R"("tools":[],"tool_choice":"auto")");
+  const auto none = chat_with_tools(R"("tools":[],"tool_choice":"auto")");
   ASSERT_TRUE(none) << none.error().message;
   EXPECT_EQ(none->choice, tool_choice::none);
 }
 
 TEST(Tools, MessagesTellOfCallsAndTheirResults) {
   const auto parsed =
-      chat(R"("n":1)",
+      chat_with_tools(R"("n":1)",
            R"(,{"role":"assistant","content":null,"tool_calls":[{"id":"c1","index":0,"type":"function","function":
             {"name":"weather","arguments":"{\"city\": \"Bern\"}"}}]},{"role":"tool","tool_call_id":"c1","content":"rain"})");
   ASSERT_TRUE(parsed) << parsed.error().message;
@@ -153,9 +153,9 @@ TEST(Tools, MessagesTellOfCallsAndTheirResults) {
   ASSERT_EQ(parsed->messages[1].tool_calls.size(), 1U);
   EXPECT_EQ(parsed->messages[1].tool_calls[0], (chat_tool_call{"c1", "weather", "{\"city\": \"Bern\"}"}));
   EXPECT_EQ(parsed->messages[2].tool_call_id, "c1");
-  EXPECT_EQ(chat(R"("n":1)", R"(,{"role":"assistant","tool_calls":[{"id":"c","function":{"name":""}}]})").error().param,
+  EXPECT_EQ(chat_with_tools(R"("n":1)", R"(,{"role":"assistant","tool_calls":[{"id":"c","function":{"name":""}}]})").error().param,
             "messages[1].tool_calls[0].function.name");
-  EXPECT_EQ(chat(R"("n":1)", R"(,{"role":"assistant","content":"x","tool_calls":[{}]})").error().param,
+  EXPECT_EQ(chat_with_tools(R"("n":1)", R"(,{"role":"assistant","content":"x","tool_calls":[{}]})").error().param,
             "messages[1].tool_calls[0].function");
 }
 
