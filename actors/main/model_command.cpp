@@ -1,5 +1,6 @@
 #include "main/model_command.hpp"
 
+#include "main/place_command.hpp"
 #include "main/request_flags.hpp"
 
 #include <godwit/gpu/model/adapter.hpp>
@@ -265,6 +266,7 @@ void add_model_command(CLI::App& app, command_result& result) {
   show->callback([shown, &result] {
     result.run = [shown] { return show_model(shown->directory, shown->json, std::cout, std::cerr); };
   });
+  add_place_command(*command, result);
 }
 
 } // namespace godwit::main

@@ -14,7 +14,7 @@
 namespace godwit::main {
 
 /// godwit model adapter --out DIR [--model DIR], godwit model random --config NAME --out DIR, godwit model random
-/// --list, godwit model show DIR|default
+/// --list, godwit model show DIR|default, godwit model place DIR (place_command.hpp)
 void add_model_command(CLI::App& app, command_result& result);
 
 struct random_model_options {
