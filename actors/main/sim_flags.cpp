@@ -38,9 +38,10 @@ bool simulated(const runtime::config::setting& s) {
   for (const std::string_view table :
        {"scheduler.", "scaling.", "migration.", "priorities.", "llumlet.", "speculation.", "kv_store.", "admission."})
     if (s.name.starts_with(table)) return true;
-  for (const std::string_view one : {"model.context_max", "instances.roles", "instances.step_timeout",
-                                     "instances.restart_backoff_min", "instances.restart_backoff_max",
-                                     "frontend.attempts_max", "frontend.placement_timeout", "frontend.request_timeout"})
+  for (const std::string_view one :
+       {"model.context_max", "instances.roles", "instances.pipeline_parallel", "instances.pipeline_rows",
+        "instances.step_timeout", "instances.restart_backoff_min", "instances.restart_backoff_max",
+        "frontend.attempts_max", "frontend.placement_timeout", "frontend.request_timeout"})
     if (s.name == one) return true;
   return records(s) || joins_processes(s);
 }

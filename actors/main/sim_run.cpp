@@ -10,6 +10,7 @@
 #include "main/sim_recording.hpp"
 #include "main/swap_options.hpp"
 
+#include <godwit/gpu/pipeline.hpp>
 #include <godwit/protocols/kv/chunk_name.hpp>
 #include <godwit/protocols/workload/workload.hpp>
 
@@ -122,6 +123,12 @@ std::optional<std::pair<std::int64_t, std::int64_t>> parse_deadlines(const std::
   return std::pair{static_cast<std::int64_t>(least * 1e9), static_cast<std::int64_t>(most * 1e9)};
 }
 
+/// Each of several devices has the memory of one, and together they have the weights once.
+std::uint32_t blocks_of_stages(const gpu::sim::profile& device, std::uint32_t stages) {
+  const auto more = device.kv_blocks + static_cast<double>(device.weight_bytes) / device.block_bytes();
+  return static_cast<std::uint32_t>(std::min(device.kv_blocks + (stages - 1) * more, 4e9));
+}
+
 expected<planned_sim, bench_error> plan(const sim_options& options) {
   const auto wrong = [](std::string what) { return unexpected(bench_error{2, std::move(what)}); };
   if (auto what = wrong_objective(options.load)) return wrong(std::move(*what));
@@ -142,6 +149,10 @@ expected<planned_sim, bench_error> plan(const sim_options& options) {
   if (!bundle) return wrong("--policy: " + bundle.error());
   auto device = gpu::sim::open_profile(options.profile);
   if (!device) return wrong("--profile: " + device.error().line);
+  const auto stages = options.settings.instances.pipeline_parallel;
+  if (auto why = gpu::pipeline::refuse_stages(device->layers, stages, {}); !why.empty())
+    return wrong("--pipeline-parallel: " + why);
+  device->kv_blocks = blocks_of_stages(*device, stages);
   std::optional<gpu::sim::profile> draft;
   if (!options.draft_profile.empty()) {
     auto opened = gpu::sim::open_profile(options.draft_profile);
@@ -184,6 +195,7 @@ expected<planned_sim, bench_error> plan(const sim_options& options) {
   }
   run.cluster.seed = options.load.seed;
   run.cluster.instances = options.instances;
+  run.cluster.stages = stages;
   run.cluster.draft_acceptance = options.draft_acceptance;
   run.cluster.device = std::move(*device);
   if (draft) run.cluster.node.llumlet.planner.speculation.model_max = settings.speculation.model_max;
@@ -324,6 +336,7 @@ serve_settings sim_defaults() {
 actors::node_options sim_node(const serve_settings& settings) {
   actors::node_options n;
   n.llumlet = make_llumlet_options(settings, settings.model.context_max, {}, make_migration(settings, nullptr, {}), {});
+  n.instance.pipeline_rows = settings.instances.pipeline_rows;
   n.scheduler = make_scheduler_options(settings, {});
   n.roles = roles_of(settings);
   n.frontend.attempts_max = settings.frontend.attempts_max;

@@ -5,6 +5,7 @@
 #include <godwit/actors/member.hpp>
 #include <godwit/gpu/drafted_executor.hpp>
 #include <godwit/gpu/sim/sim_executor.hpp>
+#include <godwit/gpu/sim/sim_stages.hpp>
 #include <godwit/transport/sim/disk.hpp>
 
 #include <algorithm>
@@ -222,7 +223,11 @@ executor_factory simulated_cluster::factory_on(runtime::timer_source& steps, run
     executor_outcome out;
     auto info = gpu::sim::executor_info_of(options_.device);
     auto beside = model; // of the draft model, which has all else as the model has it
-    out.made = gpu::sim::make_sim_replica(info, latency_, steps, std::move(model));
+    if (options_.stages > 1)
+      out.made = gpu::sim::make_sim_stages(info, *latency_, steps, model,
+                                           gpu::pipeline::cut_layers(info.layers, options_.stages));
+    else
+      out.made = gpu::sim::make_sim_replica(info, latency_, steps, std::move(model));
     if (options_.draft) {
       beside.right = std::clamp(options_.draft_acceptance, 0.0, 1.0);
       info.layers = options_.draft->layers;

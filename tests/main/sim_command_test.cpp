@@ -673,6 +673,26 @@ TEST(SimCommand, ADraftModelTakesTimeAndMemoryAndIsRightAsOftenAsItIsTold) {
   EXPECT_NE(typed(line + " --draft-tokens 4").err.find("needs --draft-profile"), std::string::npos);
 }
 
+TEST(SimCommand, ThePartsOfAPromptAreComputedByAllStagesAtOnce) {
+  const std::string line = "--json --profile llama-2-70b-h100 --instances 2 --lengths fixed:2000:50 --rate 0.2 "
+                           "--requests 20 --llumlet-step-tokens-max 2048";
+  const auto mean_of = [&](const std::string& more, const char* what) {
+    const auto result = typed(line + more);
+    EXPECT_EQ(result.code, 0) << result.err;
+    return boost::json::parse(result.out).at(what).at("mean").as_double();
+  };
+  const std::string four = " --pipeline-parallel 4";
+  const auto alone = mean_of("", "ttft_ms"), cut = mean_of(four, "ttft_ms"),
+             whole = mean_of(four + " --instances-pipeline-rows 0", "ttft_ms");
+  EXPECT_LT(cut, 0.6 * alone);
+  EXPECT_NEAR(whole, alone, 0.02 * alone);
+  EXPECT_NEAR(mean_of(four, "decode_ms"), mean_of("", "decode_ms"), 0.02 * mean_of("", "decode_ms"));
+  EXPECT_EQ(typed(line + four).out, typed(line + four).out) << "the same run, byte for byte";
+  const auto refused = typed(line + " --profile toy --pipeline-parallel 64");
+  EXPECT_EQ(refused.code, 2);
+  EXPECT_NE(refused.err.find("--pipeline-parallel: the model's"), std::string::npos) << refused.err;
+}
+
 // Two A10s that are given too much: what preempted requests had computed is there when they go on.
 TEST(SimCommand, PreemptedRequestsMayWaitInTheHostsMemory) {
   const std::string line = "--json --profile llama-7b-a10 --policy round_robin --instances 2 --lengths L-L --rate 1 "

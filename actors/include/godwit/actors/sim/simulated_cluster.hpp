@@ -47,6 +47,9 @@ struct simulated_cluster_options {
   std::uint64_t seed = 0;
   std::uint32_t instances = 1; ///< from the start, ready at once
   gpu::sim::profile device;    ///< of every instance
+  /// Devices of which each instance has its layers, evenly; each takes its share of the profile's times. What goes
+  /// from one to the next takes no time. At most as many as the model has layers.
+  std::uint32_t stages = 1;
   /// Of each instance's host, for the KV of preempted requests, at the device's link.host_bytes_per_second. 0: none.
   std::uint64_t swap_bytes = 0;
   /// Below the memory of each process's shard of the KV store, where it has one. 0: none.
