@@ -682,8 +682,8 @@ TEST(SimCommand, ThePartsOfAPromptAreComputedByAllStagesAtOnce) {
     return boost::json::parse(result.out).at(what).at("mean").as_double();
   };
   const std::string four = " --pipeline-parallel 4";
-  const auto alone = mean_of("", "ttft_ms"), cut = mean_of(four, "ttft_ms"),
-             whole = mean_of(four + " --instances-pipeline-rows 0", "ttft_ms");
+  const auto alone = mean_of("", "prefill_ms"), cut = mean_of(four, "prefill_ms"),
+             whole = mean_of(four + " --instances-pipeline-rows 0", "prefill_ms");
   EXPECT_LT(cut, 0.6 * alone);
   EXPECT_NEAR(whole, alone, 0.02 * alone);
   EXPECT_NEAR(mean_of(four, "decode_ms"), mean_of("", "decode_ms"), 0.02 * mean_of("", "decode_ms"));
