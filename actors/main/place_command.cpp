@@ -96,7 +96,10 @@ protocols::layered_model measure(const gpu::model::model_directory& model, std::
   return out;
 }
 
-double gib(std::uint64_t bytes) { return static_cast<double>(bytes) * 0x1p-30; }
+std::string in_words(std::uint64_t bytes) {
+  const auto x = static_cast<double>(bytes);
+  return x >= 0x1p30 ? fmt::format("{:.2f} GiB", x * 0x1p-30) : fmt::format("{:.2f} MiB", x * 0x1p-20);
+}
 
 /// Of the devices' numbers, or of their layers.
 template <class What> std::string listed(const protocols::layer_placement& placed, const What& what) {
@@ -124,16 +127,16 @@ json::object json_of(const protocols::layered_model& model, const protocols::lay
 
 void print_table(const protocols::layered_model& model, const std::vector<protocols::layer_host>& devices,
                  const protocols::layer_placement& placed, std::ostream& out) {
-  out << fmt::format("{:<8}{:>8}{:>14}{:>12}{:>16}{:>14}\n", "device", "layers", "weights GiB", "KV GiB",
-                     "of memory GiB", "ms a token");
+  constexpr auto columns = "{:<8}{:>8}{:>14}{:>14}{:>14}{:>14}\n";
+  out << fmt::format(columns, "device", "layers", "weights", "KV", "of memory", "ms a token");
   for (std::size_t i = 0; i < placed.runs.size(); ++i) {
     const auto& run = placed.runs[i];
     const bool last = i + 1 == placed.runs.size();
     const auto read = run.layers * model.layer_bytes + (last ? model.last_bytes : 0);
     const auto weights = read + (i == 0 ? model.first_bytes : 0);
-    out << fmt::format("{:<8}{:>8}{:>14.2f}{:>12.2f}{:>16.2f}{:>14.3f}\n", run.device, run.layers, gib(weights),
-                       gib(run.layers * model.layer_reserve), gib(devices[run.device].memory_bytes),
-                       static_cast<double>(read) / devices[run.device].bytes_per_second * 1e3);
+    out << fmt::format(columns, run.device, run.layers, in_words(weights), in_words(run.layers * model.layer_reserve),
+                       in_words(devices[run.device].memory_bytes),
+                       fmt::format("{:.3f}", static_cast<double>(read) / devices[run.device].bytes_per_second * 1e3));
   }
   out << fmt::format("a token alone: {:.3f} ms at least, {:.3f} of it from device to device\n", placed.seconds * 1e3,
                      placed.hop_seconds * 1e3);
@@ -154,8 +157,11 @@ int place_model(const place_options& options, std::ostream& out, std::ostream& e
     std::vector<protocols::layer_host> devices;
     for (const auto& text : options.devices) devices.push_back(device_in(text));
     const auto hops = hops_of(options);
-    const auto opened = options.model == "default" ? gpu::model::open_model(gpu::model::embedded_model())
-                                                   : gpu::model::open_model(std::filesystem::path(options.model));
+    auto embedded = options.model == "default" ? gpu::model::embedded_model() : nullptr;
+    if (options.model == "default" && !embedded)
+      return wrong("this build of godwit has no embedded model; name a directory", 2);
+    const auto opened = embedded ? gpu::model::open_model(std::move(embedded))
+                                 : gpu::model::open_model(std::filesystem::path(options.model));
     if (!opened) return wrong(opened.error().what(), 2);
     const auto model = measure(*opened, options.tokens);
     const auto placed = protocols::place_layers(model, devices, hops, options.device_ms * 1e-3);
