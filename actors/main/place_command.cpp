@@ -120,9 +120,10 @@ json::object json_of(const protocols::layered_model& model, const protocols::lay
     const auto& run = placed.runs[i];
     stages.push_back(json::object{{"device", run.device}, {"layers", run.layers}});
   }
-  return {{"stages", std::move(stages)},           {"seconds_per_token", placed.seconds},
-          {"hop_seconds", placed.hop_seconds},     {"layer_bytes", model.layer_bytes},
-          {"layer_kv_bytes", model.layer_reserve}, {"flags", flags_for(placed)}};
+  return {
+      {"stages", std::move(stages)},      {"seconds_per_token", placed.seconds},   {"hop_seconds", placed.hop_seconds},
+      {"layer_bytes", model.layer_bytes}, {"layer_kv_bytes", model.layer_reserve}, {"head_bytes", model.last_bytes},
+      {"flags", flags_for(placed)}};
 }
 
 void print_table(const protocols::layered_model& model, const std::vector<protocols::layer_host>& devices,
