@@ -116,12 +116,14 @@ std::unique_ptr<gpu::executor> cuda_loader::executor_on(std::uint32_t group) {
   // On the group's first device, which has its share of the model's KV and all of the draft model's.
   const auto layers = stages_of(settings_, model_.configuration).front().layers_of(model_.configuration.layers);
   const auto of_first = block / settings_.instances.tensor_parallel / model_.configuration.layers * layers;
-  settings.memory_share *= static_cast<double>(of_first) / static_cast<double>(of_first + beside);
+  settings.memory_share_first =
+      settings.memory_share * static_cast<double>(of_first) / static_cast<double>(of_first + beside);
   std::shared_ptr<gpu::executor> model = backend_->make_executor(uploaded_to(group), settings, wait_max);
   settings.blocks = model->info().blocks;
   settings.swap_bytes = model->swap() ? model->swap()->slots() * beside : 0;
   settings.allowed = {};
   settings.trials = false;
+  settings.memory_share_first = {};
   return gpu::make_drafted_executor(std::move(model), backend_->make_executor({draft}, settings, wait_max));
 }
 

@@ -41,8 +41,7 @@ std::string refuse_division(const serve_settings& settings, const gpu::model::co
     if (!number_in(word)) return "--pipeline-layers: '" + word + "' is not a number of layers, as in 20,12";
   const auto layers = layers_of(settings);
   if (s.pipeline_parallel == 1 && !layers.empty())
-    return "--pipeline-layers: there is one stage; say how many with --pipeline-parallel " +
-           std::to_string(layers.size());
+    return "--pipeline-layers: there is one stage; leave it out, or say how many there are with --pipeline-parallel";
   if (auto wrong = gpu::pipeline::refuse_stages(model.layers, s.pipeline_parallel, layers); !wrong.empty())
     return (layers.empty() ? "--pipeline-parallel: " : "--pipeline-layers: ") + wrong;
   return {};

@@ -93,6 +93,7 @@ protocols::layered_model measure(const gpu::model::model_directory& model, std::
   const auto block = gpu::cuda::kv_geometry_of(c, *model.tensors).block_bytes / c.layers;
   out.layer_reserve = (tokens + protocols::tokens_per_block - 1) / protocols::tokens_per_block * block;
   out.first_bytes = out.last_bytes = std::uint64_t{c.vocabulary} * hidden * value;
+  if (c.tied_embeddings) out.shared_bytes = out.first_bytes;
   return out;
 }
 
@@ -108,8 +109,9 @@ template <class What> std::string listed(const protocols::layer_placement& place
   return out;
 }
 
+/// Of `serve`; empty: one device has all, and needs none.
 std::string flags_for(const protocols::layer_placement& placed) {
-  if (placed.runs.size() == 1) return "on one device: neither --pipeline-parallel nor --tensor-parallel";
+  if (placed.runs.size() == 1) return {};
   return fmt::format("--pipeline-parallel {} --pipeline-layers {}", placed.runs.size(),
                      listed(placed, [](const auto& run) { return run.layers; }));
 }
@@ -134,17 +136,16 @@ void print_table(const protocols::layered_model& model, const std::vector<protoc
     const auto& run = placed.runs[i];
     const bool last = i + 1 == placed.runs.size();
     const auto read = run.layers * model.layer_bytes + (last ? model.last_bytes : 0);
-    const auto weights = read + (i == 0 ? model.first_bytes : 0);
+    const auto weights = read + (i == 0 ? model.first_bytes : 0) - (i == 0 && last ? model.shared_bytes : 0);
     out << fmt::format(columns, run.device, run.layers, in_words(weights), in_words(run.layers * model.layer_reserve),
                        in_words(devices[run.device].memory_bytes),
                        fmt::format("{:.3f}", static_cast<double>(read) / devices[run.device].bytes_per_second * 1e3));
   }
   out << fmt::format("a token alone: {:.3f} ms at least, {:.3f} of it from device to device\n", placed.seconds * 1e3,
                      placed.hop_seconds * 1e3);
-  out << flags_for(placed) << '\n';
-  if (placed.runs.size() > 1)
-    out << "with the devices in this order: CUDA_VISIBLE_DEVICES="
-        << listed(placed, [](const auto& run) { return run.device; }) << '\n';
+  out << (placed.runs.size() == 1 ? "on one device, which needs no flag" : flags_for(placed)) << '\n';
+  out << "with these devices, in this order: CUDA_VISIBLE_DEVICES="
+      << listed(placed, [](const auto& run) { return run.device; }) << '\n';
 }
 
 } // namespace
@@ -155,6 +156,8 @@ int place_model(const place_options& options, std::ostream& out, std::ostream& e
     return code;
   };
   try {
+    if (!(options.hop_us >= 0 && options.hop_us <= 1e6) || !(options.device_ms >= 0 && options.device_ms <= 1e9)) // nan
+      throw misunderstood("--hop-us is 0 to 1e6 microseconds, --device-ms 0 to 1e9 milliseconds");
     std::vector<protocols::layer_host> devices;
     for (const auto& text : options.devices) devices.push_back(device_in(text));
     const auto hops = hops_of(options);

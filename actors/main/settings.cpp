@@ -115,10 +115,9 @@ void declare_engine(runtime::config::registry& r, serve_settings& s) {
   r.add("instances.pipeline_layers", s.instances.pipeline_layers,
         {.doc = "How many layers each stage has, in their order: 20,12. Empty: evenly.", .flag = "--pipeline-layers"});
   r.add("instances.pipeline_rows", s.instances.pipeline_rows,
-        {.doc =
-             "Tokens of a step that take a stage as long to compute as its weights take to be read. Steps of more are "
-             "cut into parts, which several stages compute at once; the shortest time decides into how many. 0: they "
-             "are never cut.",
+        {.doc = "Tokens that take a stage as long to compute as its weights take to be read: some hundreds on GPUs. A "
+                "step is cut into as many parts, which stages compute at once, as take least by that: with 256, steps "
+                "of 1,024 tokens on two stages or of 512 on four into two. 0: they are never cut.",
          .unit = "tokens",
          .max = 1'000'000});
   r.add(

@@ -123,10 +123,16 @@ std::optional<std::pair<std::int64_t, std::int64_t>> parse_deadlines(const std::
   return std::pair{static_cast<std::int64_t>(least * 1e9), static_cast<std::int64_t>(most * 1e9)};
 }
 
-/// Each of several devices has the memory of one, and together they have the weights once.
+/// Each of several devices has the memory of one, less its layers' weights; that with most layers has room for the
+/// fewest blocks.
 std::uint32_t blocks_of_stages(const gpu::sim::profile& device, std::uint32_t stages) {
-  const auto more = device.kv_blocks + static_cast<double>(device.weight_bytes) / device.block_bytes();
-  return static_cast<std::uint32_t>(std::min(device.kv_blocks + (stages - 1) * more, 4e9));
+  if (stages == 1) return device.kv_blocks;
+  constexpr double blocks_max = 1U << 22U; // each has its place in a simulated pool
+  const double share = std::ceil(static_cast<double>(device.layers) / stages) / device.layers;
+  const double weights = static_cast<double>(device.weight_bytes) / device.block_bytes(); // in blocks
+  return static_cast<std::uint32_t>(
+      std::max(std::min((device.kv_blocks + weights - weights * share) / share, blocks_max),
+               static_cast<double>(device.kv_blocks)));
 }
 
 expected<planned_sim, bench_error> plan(const sim_options& options) {

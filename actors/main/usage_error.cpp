@@ -54,7 +54,6 @@ constexpr std::array foreign_names{
     foreign_name{"--kv-cache-dtype", "--instances-kv-type"},
     foreign_name{"--tensor-parallel-size", "--tensor-parallel"},
     foreign_name{"--pipeline-parallel-size", "--pipeline-parallel"},
-    foreign_name{"--tensor-split", "--pipeline-layers"},
     foreign_name{"--data-parallel-size", "--instances"},
     foreign_name{"--api-key", "--api-key-file FILE"},
     foreign_name{"--ssl-certfile", "--tls-cert"},

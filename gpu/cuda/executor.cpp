@@ -188,7 +188,11 @@ std::unique_ptr<executor> make_device_executor(const std::vector<std::shared_ptr
   if (staged && parts.front()->stage.stages != degree) throw std::invalid_argument("not all stages of a model");
   if (degree > 1 && !staged) ends = devices.front()->make_group(devices, wait_max, settings.warn);
   std::vector<std::shared_ptr<engine>> engines;
-  for (const auto& part : parts) engines.push_back(std::make_shared<engine>(part, own));
+  for (const auto& part : parts) {
+    auto its = own;
+    if (engines.empty()) its.memory_share = settings.memory_share_first.value_or(settings.memory_share);
+    engines.push_back(std::make_shared<engine>(part, its));
+  }
   std::uint32_t blocks = ~0U;
   for (const auto& one : engines) blocks = std::min(blocks, one->blocks_wanted());
   std::shared_ptr<pipeline::stage_link> before, after;

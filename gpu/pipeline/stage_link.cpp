@@ -1,6 +1,7 @@
 #include <godwit/gpu/pipeline.hpp>
 
 #include <algorithm>
+#include <bit>
 #include <stdexcept>
 #include <utility>
 
@@ -10,33 +11,54 @@ namespace {
 
 /// More than the parts of any step (protocols::step_parts_max).
 constexpr std::size_t waiting_max = 256;
+constexpr std::uint64_t bytes_min = 1U << 12U;
 
 } // namespace
 
 std::shared_ptr<hidden_rows> stage_link::empty(std::uint64_t bytes) {
+  const auto size = std::bit_ceil(std::max(bytes, bytes_min));
   std::unique_ptr<hidden_rows> rows;
+  std::vector<std::unique_ptr<hidden_rows>> too_many; // end without the lock
   {
     const std::lock_guard lock(mutex_);
     if (waiting_.size() >= waiting_max) throw std::runtime_error("a stage takes none of what the one before computes");
-    const auto fits = std::ranges::find_if(free_, [bytes](const auto& one) { return one->memory.bytes() >= bytes; });
+    out_bytes_ += size;
+    out_bytes_max_ = std::max(out_bytes_max_, out_bytes_);
+    const auto fits = std::ranges::find_if(free_, [size](const auto& one) { return one->size == size; });
     if (fits != free_.end()) {
       rows = std::move(*fits);
       free_.erase(fits);
-    } else {
-      free_.clear(); // too small for what comes now
+      free_bytes_ -= size;
+    }
+    while (free_bytes_ + out_bytes_ > out_bytes_max_) {
+      free_bytes_ -= free_.back()->size;
+      too_many.push_back(std::move(free_.back()));
+      free_.pop_back();
     }
   }
+  too_many.clear();
   if (!rows) {
     rows = std::make_unique<hidden_rows>();
-    rows->memory = from_(bytes);
+    try {
+      rows->memory = from_(size);
+      rows->size = size;
+    } catch (...) {
+      const std::lock_guard lock(mutex_);
+      out_bytes_ -= size;
+      throw;
+    }
   }
   return {rows.release(), [link = weak_from_this()](hidden_rows* done) {
             std::unique_ptr<hidden_rows> own(done);
-            if (const auto still = link.lock()) {
-              const std::lock_guard lock(still->mutex_);
-              still->free_.push_back(std::move(own));
-            }
+            if (const auto still = link.lock()) still->give_back(std::move(own));
           }};
+}
+
+void stage_link::give_back(std::unique_ptr<hidden_rows> rows) {
+  const std::lock_guard lock(mutex_);
+  out_bytes_ -= rows->size;
+  free_bytes_ += rows->size;
+  free_.push_back(std::move(rows));
 }
 
 void stage_link::put(std::shared_ptr<hidden_rows> rows) {

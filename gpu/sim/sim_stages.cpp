@@ -66,14 +66,20 @@ std::unique_ptr<executor> make_sim_stages(const executor_info& info, const laten
         make_sim_executor(std::move(own), share_of(latency, share, which.ends()), timers, std::move(says));
     return wrap ? wrap(which.index, std::move(made)) : made;
   };
-  const std::shared_ptr<executor> last = make(stages.back(), model);
+  // Each copies its layers' part of a block over a link of its own.
+  const auto with_its_swap = [&](sim_model says, const pipeline::stage& which) {
+    says.swap.blocks_per_second *= static_cast<double>(info.layers) / which.layers_of(info.layers);
+    return says;
+  };
+  const std::shared_ptr<executor> last = make(stages.back(), with_its_swap(model, stages.back()));
   auto silent = model;
   silent.memory = sim_memory::none;
+  silent.copies = nullptr;
   for (const auto& which : stages) {
     std::shared_ptr<executor> inner = last;
     if (!which.ends()) {
       ++silent.seed; // they are not slow together
-      inner = make(which, silent);
+      inner = make(which, with_its_swap(silent, which));
     }
     all[which.index] = std::make_shared<sim_stage>(std::move(inner), last, which,
                                                    info.block_bytes / info.layers * which.layers_of(info.layers));

@@ -11,6 +11,7 @@ namespace godwit::protocols {
 namespace {
 
 constexpr double never = std::numeric_limits<double>::infinity();
+constexpr double equal = 1e-12; ///< sums of the same times in another order differ by less
 
 /// Who has how many layers where a token comes in at `first` and leaves at `last`, and how long it is computed.
 struct filling {
@@ -89,7 +90,8 @@ public:
 private:
   /// In layers.
   [[nodiscard]] std::int64_t room_of(std::size_t device, bool first, bool last) const {
-    const auto taken = (first ? model_.first_bytes : 0) + (last ? model_.last_bytes : 0);
+    const auto taken =
+        (first ? model_.first_bytes : 0) + (last ? model_.last_bytes : 0) - (first && last ? model_.shared_bytes : 0);
     const auto memory = devices_[device].memory_bytes;
     const auto each = std::max<std::uint64_t>(1, model_.layer_bytes + model_.layer_reserve);
     return memory < taken ? 0 : static_cast<std::int64_t>(std::min<std::uint64_t>((memory - taken) / each, 1U << 30U));
@@ -126,7 +128,7 @@ expected<layer_placement, std::string> place_layers(const layered_model& model, 
           const auto filled = all.fill(static_cast<std::uint32_t>(chosen), first, last);
           if (!filled) continue;
           const auto cost = way + filled->seconds + device_seconds * static_cast<double>(size);
-          if (!(cost < best)) continue;
+          if (!(best == never || cost < best * (1 - equal))) continue;
           best = cost;
           out = {{}, way + filled->seconds, way};
           for (const auto device : all.order(ways, chosen, last)) out.runs.push_back({device, filled->layers[device]});

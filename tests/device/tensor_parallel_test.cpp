@@ -217,17 +217,6 @@ TEST_F(CudaTensorParallel, RequestsGoFromOneDeviceToTwoAndBackWhileTheyDecode) {
   expect_moves_each_way(d);
 }
 
-// Stages change no bit of what is computed, so answers are those of one device wherever requests go.
-TEST_F(CudaTensorParallel, RequestsGoFromOneDeviceToAPipelineOfTwoAndBackWhileTheyDecode) {
-  use(2);
-  if (IsSkipped()) return;
-  gpu_cluster d(backend_, {{1, 0}, {2, 0, true}});
-  expect_moves_each_way(d);
-  const auto status = d.cluster->status();
-  ASSERT_TRUE(status);
-  EXPECT_EQ(status->instances[1].device.substr(0, 21), "2 stages of cuda 0, 1");
-}
-
 // The draft model is on one device, whatever the model is on, and thinks as the model does but for roundings.
 TEST_F(CudaTensorParallel, ADraftModelsKvGoesAlongFromOneDeviceToTwoAndBack) {
   use(2);
@@ -245,11 +234,9 @@ TEST_F(CudaTensorParallel, ADraftModelsKvGoesAlongFromOneDeviceToTwoAndBack) {
   EXPECT_GT(static_cast<double>(accepted), 0.8 * static_cast<double>(drafted));
 }
 
-// Of one degree, in deterministic mode, an answer is a function of its request alone.
-TEST_F(CudaTensorParallel, RequestsThatMoveBetweenPairsOfDevicesGiveTheSameTokens) {
-  use(4);
-  if (IsSkipped()) return;
-  gpu_cluster d(backend_, {{2, 0}, {2, 2}});
+/// In deterministic mode, where all instances compute the same bits, an answer is a function of its request alone: it
+/// stays what it is while it moves.
+void expect_the_same_tokens_while_they_move(gpu_cluster& d) {
   std::vector<tokens> calm;
   std::size_t ended = 0;
   for (std::uint32_t i = 0; i < 2; ++i) {
@@ -270,6 +257,24 @@ TEST_F(CudaTensorParallel, RequestsThatMoveBetweenPairsOfDevicesGiveTheSameToken
     for (std::uint32_t i = 0; i < 2; ++i) EXPECT_EQ(sinks[i]->record.tokens, calm[i]);
   }
   EXPECT_EQ(ways.size(), 2U) << "each to the other";
+}
+
+TEST_F(CudaTensorParallel, RequestsThatMoveBetweenPairsOfDevicesGiveTheSameTokens) {
+  use(4);
+  if (IsSkipped()) return;
+  gpu_cluster d(backend_, {{2, 0}, {2, 2}});
+  expect_the_same_tokens_while_they_move(d);
+}
+
+// Stages change no bit of what is computed.
+TEST_F(CudaTensorParallel, RequestsThatMoveBetweenOneDeviceAndAPipelineOfTwoGiveTheSameTokens) {
+  use(2);
+  if (IsSkipped()) return;
+  gpu_cluster d(backend_, {{1, 0}, {2, 0, true}});
+  expect_the_same_tokens_while_they_move(d);
+  const auto status = d.cluster->status();
+  ASSERT_TRUE(status);
+  EXPECT_EQ(status->instances[1].device.substr(0, 21), "2 stages of cuda 0, 1");
 }
 
 TEST_F(CudaTensorParallel, ADeviceWhoseActorDiesCostsNoRequest) {

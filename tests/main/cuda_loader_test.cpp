@@ -20,10 +20,12 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 struct fake_model final : gpu::cuda::cuda_model {
-  fake_model(std::uint32_t where, gpu::tensor_parallel::place what) : device(where), part(what) {}
+  fake_model(std::uint32_t where, gpu::tensor_parallel::place what, gpu::pipeline::stage which)
+      : device(where), part(what), stage(which) {}
   [[nodiscard]] std::uint64_t weight_bytes() const noexcept override { return 1; }
   std::uint32_t device;
   gpu::tensor_parallel::place part;
+  gpu::pipeline::stage stage;
 };
 
 class fake_executor final : public gpu::executor {
@@ -55,7 +57,7 @@ public:
     ++uploads;
     stages.push_back(stage);
     uploaded.push_back(device);
-    return std::make_shared<fake_model>(device, part);
+    return std::make_shared<fake_model>(device, part, stage);
   }
   [[nodiscard]] std::unique_ptr<gpu::executor>
   make_executor(const std::vector<std::shared_ptr<const gpu::cuda::cuda_model>>& parts,
@@ -63,8 +65,14 @@ public:
     std::vector<std::uint32_t> on;
     for (std::uint32_t rank = 0; rank < parts.size(); ++rank) {
       const auto& part = dynamic_cast<const fake_model&>(*parts[rank]);
-      EXPECT_EQ(part.part.rank, rank);
-      EXPECT_EQ(part.part.degree, parts.size());
+      if (part.stage.stages > 1) {
+        EXPECT_EQ(part.stage.index, rank);
+        EXPECT_EQ(part.stage.stages, parts.size());
+        EXPECT_EQ(part.part.degree, 1U);
+      } else {
+        EXPECT_EQ(part.part.rank, rank);
+        EXPECT_EQ(part.part.degree, parts.size());
+      }
       on.push_back(part.device);
     }
     executors.push_back(on);
@@ -144,11 +152,36 @@ TEST_F(CudaLoader, ADraftModelIsOnTheFirstDeviceOfAGroupAndHasItsPartOfTheMemory
   EXPECT_THAT(gpus->uploaded, ElementsAre(0U, 0U, 1U, 2U, 2U, 3U)) << "before the model, which looks at what is left";
   EXPECT_THAT(gpus->executors, ElementsAre(ElementsAre(0U, 1U), ElementsAre(0U), ElementsAre(2U, 3U), ElementsAre(2U),
                                            ElementsAre(0U, 1U), ElementsAre(0U)));
-  EXPECT_DOUBLE_EQ(gpus->used[0].memory_share, 0.9 * 3 / 5) << "three layers' KV of the model, and the draft's two";
+  EXPECT_DOUBLE_EQ(gpus->used[0].memory_share, 0.9);
+  EXPECT_DOUBLE_EQ(gpus->used[0].memory_share_first.value_or(0), 0.9 * 3 / 5)
+      << "three layers' KV of the model, and the draft's two";
   EXPECT_EQ(gpus->used[1].blocks, 77U) << "as many as the model has";
   EXPECT_FALSE(gpus->used[1].allowed) << "it drafts under no schema";
   EXPECT_TRUE(living[0]->draft());
   EXPECT_EQ(living[0]->info().blocks, 77U);
+}
+
+TEST_F(CudaLoader, StagesOfAnInstanceAreOnTheDevicesOfAGroupInTheirOrder) {
+  ASSERT_EQ(model_->configuration.layers, 6U);
+  auto draft = *model_;
+  draft.configuration.layers = 2;
+  model_->draft = std::make_shared<const gpu::model::model_directory>(draft);
+  serve_settings settings;
+  settings.instances.pipeline_parallel = 2;
+  settings.instances.pipeline_layers = {"4", "2"};
+  settings.instances.count = 2;
+  const auto gpus = std::make_shared<fake_backend>(5);
+  cuda_loader all(gpus, *model_, settings, {});
+  std::vector<std::shared_ptr<gpu::executor>> living;
+  for (const std::uint32_t id : {0U, 1U}) living.push_back(all.make(protocols::instance_id{id}));
+  EXPECT_THAT(gpus->executors, ElementsAre(ElementsAre(0U, 1U), ElementsAre(0U), ElementsAre(2U, 3U), ElementsAre(2U)))
+      << "each with its draft model on its first device";
+  using gpu::pipeline::stage;
+  EXPECT_THAT(gpus->stages, ElementsAre(stage{}, stage{0, 2, 0, 4}, stage{1, 2, 4, 2}, stage{}, stage{0, 2, 0, 4},
+                                        stage{1, 2, 4, 2}));
+  EXPECT_DOUBLE_EQ(gpus->used[0].memory_share, 0.9);
+  EXPECT_DOUBLE_EQ(gpus->used[0].memory_share_first.value_or(0), 0.9 * 4 / 6) << "four layers' KV, and the draft's two";
+  EXPECT_FALSE(gpus->used[1].memory_share_first);
 }
 
 // Scaled in and out again, with ids that nobody had before.

@@ -6,6 +6,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <cstdint>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -42,7 +44,25 @@ protected:
 TEST_F(PlaceCommand, OneDeviceThatHoldsTheModelNeedsNoOther) {
   const auto said = place({"8GiB@100GB/s", "8GiB@100GB/s"});
   EXPECT_EQ(said.code, 0) << said.errors;
-  EXPECT_THAT(said.out, HasSubstr("on one device"));
+  EXPECT_THAT(said.out, HasSubstr("on one device, which needs no flag\nwith these devices, in this order: "
+                                  "CUDA_VISIBLE_DEVICES=0\n"));
+  const auto json = boost::json::parse(place({"1KB@1TB/s", "8GiB@100GB/s"}, {}, true).out).as_object();
+  EXPECT_EQ(json.at("stages").at(0).at("device"), 1);
+  EXPECT_EQ(json.at("flags"), "");
+}
+
+// The embedded model's table is its head, which a device that has all layers has once.
+TEST_F(PlaceCommand, ATableThatIsTheHeadTooCountsOnceOnOneDevice) {
+  const auto opened = gpu::model::open_model(gpu::model::embedded_model());
+  ASSERT_TRUE(opened);
+  if (!opened->configuration.tied_embeddings) GTEST_SKIP() << "this model has both";
+  const auto whole = boost::json::parse(place({"8GiB@1GB/s"}, {}, true).out).as_object();
+  const auto number = [&](const char* name) { return whole.at(name).to_number<std::uint64_t>(); };
+  const auto bytes = (number("layer_bytes") + number("layer_kv_bytes")) *
+                         whole.at("stages").at(0).at("layers").to_number<std::uint64_t>() +
+                     number("head_bytes");
+  EXPECT_EQ(place({std::to_string(bytes) + "@1GB/s"}).code, 0);
+  EXPECT_EQ(place({std::to_string(bytes - 1) + "@1GB/s"}).code, 1);
 }
 
 // What it prints is what `serve` takes: layers of the model, in the order of the devices.
@@ -59,7 +79,7 @@ TEST_F(PlaceCommand, DividesByMemoryAndSpeedAndSaysWhichFlagsDoThat) {
   EXPECT_EQ(divided.at("stages").at(1).at("device"), 1);
   EXPECT_DOUBLE_EQ(divided.at("hop_seconds").as_double(), 7e-6);
   const auto table = place({std::to_string(room) + "@1TB/s", "8GiB@10GB/s"});
-  EXPECT_THAT(table.out, HasSubstr("with the devices in this order: CUDA_VISIBLE_DEVICES=1,0"));
+  EXPECT_THAT(table.out, HasSubstr("with these devices, in this order: CUDA_VISIBLE_DEVICES=1,0"));
   EXPECT_THAT(place({"8GiB@10GB/s", std::to_string(room) + "@1TB/s"}, {}, false, 1e6).out, HasSubstr("on one device"))
       << "a further one saves too little";
 }
@@ -75,6 +95,8 @@ TEST_F(PlaceCommand, SaysWhatItDoesNotUnderstandAndWhatDoesNotFit) {
     EXPECT_EQ(said.code, 2) << link;
     EXPECT_THAT(said.errors, HasSubstr("as in 0-1=20us")) << link;
   }
+  EXPECT_EQ(place({"8GiB@1GB/s"}, {}, false, std::nan("")).code, 2);
+  EXPECT_EQ(place({"8GiB@1GB/s"}, {}, false, -1).code, 2);
   const auto tiny = place({"1KB@1GB/s"});
   EXPECT_EQ(tiny.code, 1);
   EXPECT_THAT(tiny.errors, HasSubstr("the model does not fit on these devices together"));

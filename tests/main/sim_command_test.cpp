@@ -688,7 +688,8 @@ TEST(SimCommand, ThePartsOfAPromptAreComputedByAllStagesAtOnce) {
   EXPECT_NEAR(whole, alone, 0.02 * alone);
   EXPECT_NEAR(mean_of(four, "decode_ms"), mean_of("", "decode_ms"), 0.02 * mean_of("", "decode_ms"));
   EXPECT_EQ(typed(line + four).out, typed(line + four).out) << "the same run, byte for byte";
-  const auto refused = typed(line + " --profile toy --pipeline-parallel 64");
+  const auto refused =
+      typed("--profile toy --instances 1 --lengths fixed:8:8 --rate 1 --requests 2 --pipeline-parallel 64");
   EXPECT_EQ(refused.code, 2);
   EXPECT_NE(refused.err.find("--pipeline-parallel: the model's"), std::string::npos) << refused.err;
 }

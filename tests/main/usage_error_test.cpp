@@ -49,8 +49,8 @@ TEST(UsageError, GivesNoAdviceThatIsWrongToo) {
   for (const char* theirs :
        {"--host", "--port", "-m", "--served-model-name", "--alias", "--max-model-len", "--ctx-size", "--max-num-seqs",
         "--parallel", "--max-num-batched-tokens", "--enable-prefix-caching", "--kv-cache-dtype",
-        "--tensor-parallel-size", "--pipeline-parallel-size", "--tensor-split", "--data-parallel-size", "--api-key",
-        "--ssl-certfile", "--allowed-origins"})
+        "--tensor-parallel-size", "--pipeline-parallel-size", "--data-parallel-size", "--api-key", "--ssl-certfile",
+        "--allowed-origins"})
     EXPECT_THAT(said_of(std::string("serve ") + theirs + " x"), HasSubstr("here it is")) << theirs;
 }
 

@@ -82,7 +82,7 @@ TEST_F(PipelineProcesses, SaysWhichDivisionIsWrong) {
   EXPECT_THAT(refusal({"--pipeline-parallel", "2", "--pipeline-layers", "1,x"}),
               HasSubstr("--pipeline-layers: 'x' is not a number of layers, as in 20,12"));
   EXPECT_THAT(refusal({"--pipeline-layers", "1,3"}),
-              HasSubstr("--pipeline-layers: there is one stage; say how many with --pipeline-parallel 2"));
+              HasSubstr("--pipeline-layers: there is one stage; leave it out, or say how many there are"));
 }
 
 TEST_F(PipelineProcesses, StatusShowsTheStagesAndAWarningWhereTheyShareAThread) {

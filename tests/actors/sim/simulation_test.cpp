@@ -156,7 +156,8 @@ TEST(Simulation, SeesPreemptionsAndMigrationsWithWhatTheyCost) {
 // What moves out of a queue has no batch to leave: it would only dilute the mean.
 TEST(Simulation, CountsStallsOfRunningRequestsOnly) {
   auto result = simulate(small_one(4, 24, 400));
-  for (std::uint64_t seed = 5; result.stalls_ns.empty() && seed < 30; ++seed) result = simulate(small_one(seed, 24, 400));
+  for (std::uint64_t seed = 5; result.stalls_ns.empty() && seed < 30; ++seed)
+    result = simulate(small_one(seed, 24, 400));
   EXPECT_GT(result.moved_waiting, 0U);
   ASSERT_FALSE(result.stalls_ns.empty());
   EXPECT_GT(*std::ranges::min_element(result.stalls_ns), 0);

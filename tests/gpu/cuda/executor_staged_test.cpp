@@ -92,6 +92,7 @@ TEST_F(CudaStaged, GraphsOfDecodesGiveTheTokensOfPlainLaunches) {
     settings.blocks = 64;
     settings.step_tokens = 16; // grows, so that graphs are captured anew
     settings.graphs = graphs;
+    settings.warn = [](const std::string& line) { ADD_FAILURE() << line; }; // of graphs that cannot be captured
     const auto executor = backend_->make_executor(stages_, settings, std::chrono::minutes(1));
     auto& lines = answers[graphs ? 1 : 0];
     for (std::uint32_t r = 0; r < 3; ++r) lines.push_back(tokens(4 + 3 * r, r));
@@ -132,6 +133,15 @@ TEST_F(CudaStaged, ABlockGoesOutToTheHostAndComesBackOnEveryStage) {
 }
 
 TEST_F(CudaStaged, AllStagesHaveTheBlocksOfTheOneWithRoomForTheFewest) {
+  const auto blocks_of = [&](const layer_counts& layers) {
+    const auto parts = upload_stages(*backend_, config_, *weights_, layers);
+    const auto executor = backend_->make_executor(parts, {}, std::chrono::minutes(1));
+    for (const auto& stage : executor->stages()) EXPECT_EQ(stage->info().blocks, executor->info().blocks);
+    return executor->info().blocks;
+  };
+  const auto halves = blocks_of({2, 2}), most = blocks_of({1, 3}), first = blocks_of({3, 1});
+  EXPECT_NEAR(most, halves * 2 / 3, halves / 10) << "a block of three layers takes half as much again as one of two";
+  EXPECT_NEAR(first, halves * 2 / 3, halves / 10);
   cuda_executor_settings settings;
   settings.kv_bytes = 64 * runner(whole_, 1).get().info().block_bytes;
   const auto executor = backend_->make_executor(stages_, settings, std::chrono::minutes(1));

@@ -1,6 +1,8 @@
 // A model whose layers lie on several devices: what it computes is what one device computes, to the last bit.
 #include "gpu/cpu/kernel_support.hpp"
 #include "gpu/cpu/tiny_model.hpp"
+#include "gpu/model/adapter_files.hpp"
+#include "gpu/model/model_files.hpp"
 #include "gpu/run_to_end.hpp"
 #include "gpu/swapped.hpp"
 
@@ -87,15 +89,41 @@ TEST(StageLink, GivesRowsInTheirOrderAndUsesBuffersAgain) {
     EXPECT_EQ(link->take(1, 5)->data()[15], 1);
   }
   EXPECT_EQ(made, 2);
-  auto larger = link->empty(128);
-  EXPECT_EQ(made, 3);
-  larger.reset();
-  (void)link->empty(100);
-  EXPECT_EQ(made, 3);
   const auto fill = [&] {
     for (int i = 0; i < 1000; ++i) link->put(link->empty(1));
   };
   EXPECT_THROW(fill(), std::runtime_error) << "a stage that takes nothing";
+}
+
+// However sizes change from step to step: no more than the most that was out at once.
+TEST(StageLink, KeepsNoMoreThanWasOutAtOnce) {
+  std::uint64_t there = 0, most_there = 0, made = 0;
+  const auto link = std::make_shared<stage_link>([&](std::uint64_t bytes) {
+    ++made;
+    there += bytes;
+    most_there = std::max(most_there, there);
+    return allocation({new std::byte[bytes], bytes}, [&there](protocols::memory_region r) {
+      there -= r.bytes;
+      delete[] r.address;
+    });
+  });
+  std::uint64_t most_out = 0, steps = 0, parts = 0;
+  for (std::uint32_t step = 0; step < 200; ++step) {
+    std::vector<std::shared_ptr<hidden_rows>> out;
+    std::uint64_t bytes = 0;
+    for (std::uint32_t part = 0; part <= step % 5; ++part, ++parts) {
+      const std::uint64_t wanted = (std::uint64_t{4096} << ((step / 50 * 7 + part * 3) % 8)) - step % 3;
+      out.push_back(link->empty(wanted));
+      EXPECT_GE(out.back()->memory.bytes(), wanted);
+      bytes += out.back()->memory.bytes();
+    }
+    most_out = std::max(most_out, bytes);
+    EXPECT_LE(there, most_out);
+    ++steps;
+  }
+  EXPECT_LE(most_there, most_out);
+  EXPECT_LT(made, parts / 2) << "they are used again";
+  EXPECT_EQ(link.use_count(), 1) << "what is free does not hold it";
 }
 
 TEST(StagedModel, GivesTheBitsOfOneDeviceHoweverItIsCutInAnyChunks) {
@@ -259,6 +287,101 @@ TEST_F(StagedExecutor, PartsOfAStepThatSeveralStagesComputeAtOnceGiveTheSameToke
   }
   EXPECT_EQ(at_once, 3U);
   EXPECT_EQ(last.tokens, expected.tokens);
+}
+
+/// The step in parts, each through all stages.
+protocols::step_output run_parts(executor& on, const protocols::step_input& input, std::uint32_t count) {
+  std::vector<protocols::step_output> drawn;
+  for (const auto& part : protocols::cut_step(input, count)) {
+    protocols::step_output out;
+    for (const auto& stage : on.stages()) {
+      const auto step = stage->begin(part);
+      EXPECT_EQ(run_to_end(*step), "");
+      out = step->take();
+    }
+    drawn.push_back(std::move(out));
+  }
+  EXPECT_EQ(drawn.size(), count);
+  return protocols::join_parts(std::move(drawn));
+}
+
+// An adapter, whose layers are packed by stage; drafts; scored prompts; penalties; a copied block.
+TEST(StagedModel, DrawsAndScoresAsOneDeviceWhateverASliceAsksFor) {
+  auto c = five_layers();
+  const memory_weights weights(c, data_type::bf16, 9);
+  const std::vector whole{pack_model(c, weights, 1)};
+  const auto parts = staged(c, weights, {2, 1, 2});
+  const model::tests::scratch_directory folder("staged_adapters");
+  model::tests::random_adapter_of(c, model::tests::all_projections(), 5, 3).write(folder.path() / "some");
+  const auto directory = std::make_shared<model::adapter_directory>(folder.path());
+  const auto which = directory->find("some");
+  ASSERT_TRUE(which);
+  std::vector<std::shared_ptr<const void>> held;
+  const auto made_of = [&](const std::vector<std::shared_ptr<const cpu::packed_model>>& models) {
+    const auto store = std::make_shared<cpu::cpu_adapters>(directory, 1U << 24U);
+    store->serve(models);
+    const event came;
+    store->load(*which, std::make_shared<const bool>(true), [&](adapter_outcome outcome) {
+      EXPECT_EQ(outcome.error, "");
+      held.push_back(std::move(outcome.held));
+      came.set();
+    });
+    came.wait();
+    cpu::cpu_executor_settings settings;
+    settings.threads = 3;
+    settings.blocks = 32;
+    settings.adapters = store;
+    return make_cpu_executor(models, settings);
+  };
+  const auto one = made_of(whole), many = made_of(parts);
+  const auto text = some_tokens(60, c.vocabulary, 4);
+  const auto blocks = [](std::uint32_t first) { return std::vector{first, first + 1, first + 2, first + 3}; };
+
+  protocols::step_input begun;
+  begun.step = 1;
+  begun.slices = {slice_of(text, 0, 20, blocks(0)), slice_of(text, 5, 20, blocks(4))};
+  begun.slices[1].first_position = 0;
+  const auto first = run_parts(*many, begun, 2);
+  const auto step = one->begin(begun);
+  ASSERT_EQ(run_to_end(*step), "");
+  EXPECT_EQ(step->take().tokens, first.tokens);
+
+  protocols::step_input all;
+  all.step = 2;
+  all.copies.emplace_back(protocols::block_id{5}, protocols::block_id{13}); // the second one's last block
+  auto drafts = slice_of(text, 20, 4, blocks(0));
+  drafts.drafted = 3;
+  drafts.sampling.temperature = 0.8F;
+  drafts.sampling.frequency_penalty = 0.5F;
+  drafts.sample_index = 2;
+  drafts.prompt = {text.begin(), text.begin() + 20};
+  drafts.generated = {text[20]};
+  auto copied = slice_of(text, 30, 1, std::vector{4U, 13U});
+  copied.first_position = 20;
+  copied.sampling.logprobs = 3;
+  auto scored = slice_of(text, 0, 33, blocks(8));
+  scored.scored.assign(text.begin() + 1, text.begin() + 30);
+  scored.scores_top = 2;
+  auto adapted = slice_of(text, 0, 50, std::vector{16U, 17U, 18U, 19U});
+  adapted.adapter = which->id;
+  adapted.sampling.temperature = 0.7F;
+  auto plain = slice_of(text, 0, 50, std::vector{20U, 21U, 22U, 23U});
+  for (std::uint64_t i = 1; auto* slice : {&drafts, &copied, &scored, &adapted, &plain}) {
+    slice->request = protocols::request_id{i++};
+    all.slices.push_back(*slice);
+  }
+  const auto whole_step = one->begin(all);
+  ASSERT_EQ(run_to_end(*whole_step), "");
+  const auto expected = whole_step->take();
+  ASSERT_EQ(expected.tokens.size(), 8U);
+  ASSERT_EQ(expected.scores.size(), 1U);
+  EXPECT_EQ(expected.scores[0].size(), 29U);
+  for (const std::uint32_t count : {1U, 3U, 5U}) { // again and again: what a step writes is a function of what it reads
+    const auto got = run_parts(*many, all, count);
+    EXPECT_EQ(got.tokens, expected.tokens) << count << " parts";
+    EXPECT_EQ(got.scores, expected.scores) << count << " parts";
+  }
+  EXPECT_NE(expected.tokens[6], expected.tokens[7]) << "the adapter says something else";
 }
 
 TEST_F(StagedExecutor, AStageThatIsGivenWhatNobodyComputedFailsAndSaysSo) {

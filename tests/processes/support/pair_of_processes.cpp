@@ -71,7 +71,7 @@ std::string difference(const std::vector<streamed_answer>& answers, const std::v
     const auto& got = answers[i];
     const auto& want = calm.at(i);
     if (got == want) continue;
-    if (!got.error.empty()) out += wrong(i, "ends joined_words " + got.error);
+    if (!got.error.empty()) out += wrong(i, "ends with " + got.error);
     if (got.tokens.size() != want.tokens.size() || got.usage_tokens != want.usage_tokens)
       out += wrong(i, std::to_string(got.tokens.size()) + " tokens, usage says " + std::to_string(got.usage_tokens) +
                           ", instead of " + std::to_string(want.usage_tokens));

@@ -66,8 +66,8 @@ TEST(Tools, DefinitionsOfAToolMoveToTheRoot) {
 }
 
 expected<chat_request, api_error> with_parameters(const std::string& parameters, const std::string& choice) {
-  return chat_with_tools("\"tool_choice\":" + choice + R"(,"tools":[{"type":"function","function":{"name":"f","parameters":)" +
-              parameters + "}}]");
+  return chat_with_tools("\"tool_choice\":" + choice +
+                         R"(,"tools":[{"type":"function","function":{"name":"f","parameters":)" + parameters + "}}]");
 }
 constexpr auto named_f = R"({"type":"function","function":{"name":"f"}})";
 
@@ -108,7 +108,8 @@ TEST(Tools, WhatIsWrongIsNamed) {
   EXPECT_EQ(param(chat_with_tools(R"("tools":[{"type":"function"}])")), "tools[0].function");
   EXPECT_EQ(param(chat_with_tools(R"("tools":[{"function":{"name":"f"}}])")), "tools[0].type");
   EXPECT_EQ(param(chat_with_tools(R"("tools":[{"type":"retrieval"}])")), "tools[0].type");
-  EXPECT_EQ(param(chat_with_tools(R"("tools":[{"type":"function","function":{"name":"a b"}}])")), "tools[0].function.name");
+  EXPECT_EQ(param(chat_with_tools(R"("tools":[{"type":"function","function":{"name":"a b"}}])")),
+            "tools[0].function.name");
   EXPECT_EQ(param(chat_with_tools(R"("tools":[{"type":"function","function":{"name":"f","parameters":[]}}])")),
             "tools[0].function.parameters");
   EXPECT_EQ(param(chat_with_tools("\"tools\":[" + std::string(add) + "," + add + "]")), "tools[1].function.name");
@@ -144,16 +145,18 @@ TEST(Tools, AreTakenAsFrameworksSendThem) {
 }
 
 TEST(Tools, MessagesTellOfCallsAndTheirResults) {
-  const auto parsed =
-      chat_with_tools(R"("n":1)",
-           R"(,{"role":"assistant","content":null,"tool_calls":[{"id":"c1","index":0,"type":"function","function":
+  const auto parsed = chat_with_tools(
+      R"("n":1)",
+      R"(,{"role":"assistant","content":null,"tool_calls":[{"id":"c1","index":0,"type":"function","function":
             {"name":"weather","arguments":"{\"city\": \"Bern\"}"}}]},{"role":"tool","tool_call_id":"c1","content":"rain"})");
   ASSERT_TRUE(parsed) << parsed.error().message;
   ASSERT_EQ(parsed->messages.size(), 3U);
   ASSERT_EQ(parsed->messages[1].tool_calls.size(), 1U);
   EXPECT_EQ(parsed->messages[1].tool_calls[0], (chat_tool_call{"c1", "weather", "{\"city\": \"Bern\"}"}));
   EXPECT_EQ(parsed->messages[2].tool_call_id, "c1");
-  EXPECT_EQ(chat_with_tools(R"("n":1)", R"(,{"role":"assistant","tool_calls":[{"id":"c","function":{"name":""}}]})").error().param,
+  EXPECT_EQ(chat_with_tools(R"("n":1)", R"(,{"role":"assistant","tool_calls":[{"id":"c","function":{"name":""}}]})")
+                .error()
+                .param,
             "messages[1].tool_calls[0].function.name");
   EXPECT_EQ(chat_with_tools(R"("n":1)", R"(,{"role":"assistant","content":"x","tool_calls":[{}]})").error().param,
             "messages[1].tool_calls[0].function");

@@ -72,6 +72,16 @@ TEST(LayerPlacement, WhatComesWithTheFirstAndTheLastLayerTakesRoomWhereTheyAre) 
   EXPECT_THAT(none.error(), HasSubstr("does not fit on these devices"));
 }
 
+TEST(LayerPlacement, WhereTwoAreAsGoodItIsTheFewerAndTheFirst) {
+  for (std::uint32_t layers = 1; layers <= 40; ++layers)
+    for (const double speed : {600e9, 7e9, 3.3e11}) {
+      const std::vector<layer_host> equal(3, {80 * gib, speed});
+      const auto found = place_layers(of_layers(layers, 123'456'789), equal, everywhere(3, 0), 0);
+      ASSERT_TRUE(found);
+      EXPECT_THAT(found->runs, ElementsAre(layer_run{0, layers})) << layers << " layers at " << speed;
+    }
+}
+
 TEST(LayerPlacement, SaysWhatIsWrong) {
   EXPECT_FALSE(place_layers(of_layers(1, 1), {}, {}, 0));
   const std::vector<layer_host> thirteen(13, {gib, 1e9});
@@ -96,7 +106,7 @@ double least_cost(const layered_model& m, const std::vector<layer_host>& devices
       for (std::size_t i = 0; i < order.size(); ++i) {
         const auto& d = devices[order[i]];
         const auto bytes = counts[i] * (m.layer_bytes + m.layer_reserve) + (i == 0 ? m.first_bytes : 0) +
-                           (i + 1 == order.size() ? m.last_bytes : 0);
+                           (i + 1 == order.size() ? m.last_bytes : 0) - (order.size() == 1 ? m.shared_bytes : 0);
         if (bytes > d.memory_bytes) return;
         cost += static_cast<double>(counts[i] * m.layer_bytes + (i + 1 == order.size() ? m.last_bytes : 0)) /
                 d.bytes_per_second;
@@ -135,6 +145,7 @@ TEST(LayerPlacement, IsTheBestOfAll) {
     m.layer_reserve = below(5);
     m.first_bytes = below(20);
     m.last_bytes = below(20);
+    m.shared_bytes = below(static_cast<unsigned>(std::min(m.first_bytes, m.last_bytes)) + 1);
     std::vector<layer_host> devices(1 + below(4));
     for (auto& d : devices) d = {below(120), 1.0 + static_cast<double>(below(50))};
     std::vector<double> hops(devices.size() * devices.size());

@@ -42,13 +42,17 @@ inline constexpr std::uint32_t stages_max = 64;
 
 /// The residual stream of one part of a step, on its way from a stage to the next one.
 struct hidden_rows {
-  allocation memory; ///< f32, at least [rows][hidden]
+  allocation memory;      ///< f32, at least [rows][hidden]
+  std::uint64_t size = 0; ///< of it, in bytes, as it was asked for
   std::uint64_t step = 0;
   std::uint32_t rows = 0;
   [[nodiscard]] float* data() const noexcept { return reinterpret_cast<float*>(memory.data()); }
 };
 
-/// Where a stage leaves rows and the next one finds them, in their order. Buffers are used again. Thread-safe.
+/// Where a stage leaves rows and the next one finds them, in their order. Thread-safe.
+///
+/// Buffers are of powers of two and used again, as long as all together take no more than the most that was out at
+/// once; others are given back.
 class stage_link : public std::enable_shared_from_this<stage_link> {
 public:
   /// Makes memory that both stages' devices can copy from and to. Throws out_of_memory.
@@ -63,10 +67,13 @@ public:
   [[nodiscard]] std::shared_ptr<hidden_rows> take(std::uint64_t step, std::uint32_t rows);
 
 private:
+  void give_back(std::unique_ptr<hidden_rows> rows);
+
   allocator from_;
   std::mutex mutex_;
   std::deque<std::shared_ptr<hidden_rows>> waiting_;
   std::vector<std::unique_ptr<hidden_rows>> free_;
+  std::uint64_t free_bytes_ = 0, out_bytes_ = 0, out_bytes_max_ = 0;
 };
 
 /// The stages of one instance as one executor. `whole` is what it says of itself. Each of `stages` has its layers' part

@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -46,6 +47,8 @@ struct cuda_executor_settings {
   /// what it had left when the weights were there.
   std::uint64_t kv_bytes = 0;
   double memory_share = 0.9;
+  /// On the first device, where a draft model's KV takes another part of it. Absent: as on the others.
+  std::optional<double> memory_share_first = {};
   /// Of the host's memory, page-locked, for KV that waits outside of the pool; of all devices together. 0: none.
   std::uint64_t swap_bytes = 0;
   /// Memory for steps of so many tokens is taken at once; a larger step takes more, where there is more.

@@ -17,9 +17,12 @@ using wrap_stage = std::function<std::shared_ptr<executor>(std::uint32_t stage, 
 
 /// A simulated replica whose layers lie on several devices. A step takes each the share of `latency` that its layers
 /// are of the model's; the last one has the tokens and the logits' time. To others its KV looks as that of one device.
+/// What copies take of steps (sim_model::copies) is taken from the last stage, all of it: of each an even share would
+/// be, which is as much in the mean.
 /// Errors: std::invalid_argument where the stages do not have the model's layers.
 [[nodiscard]] std::unique_ptr<executor> make_sim_stages(const executor_info& info, const latency_model& latency,
                                                         runtime::async::timer_source& timers, const sim_model& model,
-                                                        std::span<const pipeline::stage> stages, const wrap_stage& wrap = {});
+                                                        std::span<const pipeline::stage> stages,
+                                                        const wrap_stage& wrap = {});
 
 } // namespace godwit::gpu::sim

@@ -23,6 +23,7 @@ struct layered_model {
   std::uint64_t layer_reserve = 0; ///< beside them, for a layer's KV
   std::uint64_t first_bytes = 0;   ///< beside the first layer: the embeddings, of which hardly anything is read
   std::uint64_t last_bytes = 0;    ///< behind the last one: the head, read for each token
+  std::uint64_t shared_bytes = 0;  ///< of both, what is there once where one device has the first and the last layer
 };
 
 struct layer_run {
@@ -41,7 +42,7 @@ struct layer_placement {
 inline constexpr std::size_t layer_hosts_max = 12;
 
 /// Problem: which devices, of different memory, speed and distance, should have how many of a model's layers, in which
-/// order (UELLM's HELR, spec/uellm.md, algorithm 3-2).
+/// order (UELLM's HELR, algorithm 3-2).
 ///
 /// The best of all: every subset and order, by dynamic programming over (subset, first, last device), each with the
 /// numbers of layers that take least there, one at least. Least is `seconds` + `device_seconds` for each device, which
