@@ -321,7 +321,8 @@ TEST(StagedModel, DrawsAndScoresAsOneDeviceWhateverASliceAsksFor) {
     const auto store = std::make_shared<cpu::cpu_adapters>(directory, 1U << 24U);
     store->serve(models);
     const event came;
-    store->load(*which, std::make_shared<const bool>(true), [&](adapter_outcome outcome) {
+    const auto asker = std::make_shared<const bool>(true);
+    store->load(*which, asker, [&](adapter_outcome outcome) {
       EXPECT_EQ(outcome.error, "");
       held.push_back(std::move(outcome.held));
       came.set();
