@@ -343,9 +343,11 @@ TEST(StagedModel, DrawsAndScoresAsOneDeviceWhateverASliceAsksFor) {
   begun.slices = {slice_of(text, 0, 20, blocks(0)), slice_of(text, 5, 20, blocks(4))};
   begun.slices[1].first_position = 0;
   const auto first = run_parts(*many, begun, 2);
-  const auto step = one->begin(begun);
-  ASSERT_EQ(run_to_end(*step), "");
-  EXPECT_EQ(step->take().tokens, first.tokens);
+  {
+    const auto step = one->begin(begun);
+    ASSERT_EQ(run_to_end(*step), "");
+    EXPECT_EQ(step->take().tokens, first.tokens);
+  }
 
   protocols::step_input all;
   all.step = 2;
