@@ -151,8 +151,10 @@ std::string flags_of(const plan_options& options, const plan_entry& entry) {
 
 std::string to_table(const plan_options& options, const std::vector<plan_entry>& plan) {
   const auto share = 100 * options.attainment;
-  auto out = fmt::format("{} instances of {}: the most requests/s of which {:g} % are within {}\n\n",
-                         options.sim.instances, options.sim.profile, share, objectives_text(options));
+  const auto stages = options.sim.settings.instances.pipeline_parallel;
+  auto out = fmt::format("{} instances of {}{}: the most requests/s of which {:g} % are within {}\n\n",
+                         options.sim.instances, stages > 1 ? fmt::format("{} devices each, ", stages) : "",
+                         options.sim.profile, share, objectives_text(options));
   out += fmt::format("{:<26} {:>12} {:>11} {:>12} {:>9} {:>13} {:>13}\n", "roles", "step tokens", "requests/s",
                      "an instance", "within", "prefill P99", "decode P99");
   for (const auto& entry : plan) {
@@ -190,6 +192,7 @@ std::string to_json(const plan_options& options, const std::vector<plan_entry>& 
   json::array list;
   for (const auto& entry : plan) list.push_back(object_of(entry));
   return json::serialize(json::object{{"instances", options.sim.instances},
+                                      {"pipeline_parallel", options.sim.settings.instances.pipeline_parallel},
                                       {"profile", options.sim.profile},
                                       {"policy", options.sim.policy},
                                       {"slo_ttft_ms", number(options.sim.load.ttft_ms)},

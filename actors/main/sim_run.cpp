@@ -70,14 +70,28 @@ expected<std::uint8_t, bench_error> level_called(const std::string& name,
   return unexpected(bench_error{2, "--priority-share: priorities.execution has no level called '" + name + "'"});
 }
 
+/// KV blocks of an instance on so many devices like this one, where a draft model, if there is one, is on the first.
+/// Each has the memory of one less its layers' weights; the one with most layers, of which the first one is one, has
+/// room for the fewest.
+double blocks_of(const gpu::sim::profile& device, std::uint32_t stages, const gpu::sim::profile* draft) {
+  constexpr double blocks_max = 1U << 22U; // of several devices; each has its place in a simulated pool
+  const double share = std::ceil(static_cast<double>(device.layers) / stages) / device.layers;
+  const double room = device.kv_blocks * device.block_bytes() + static_cast<double>(device.weight_bytes) * (1 - share);
+  const double block = device.block_bytes() * share;
+  const double blocks = draft == nullptr
+                            ? room / block
+                            : (room - static_cast<double>(draft->weight_bytes)) / (block + draft->block_bytes());
+  return stages == 1 ? blocks : std::min(blocks, std::max(blocks_max, static_cast<double>(device.kv_blocks)));
+}
+
 /// A draft model's weights and its KV are where the device has KV blocks otherwise.
-std::string make_room(gpu::sim::profile& device, const gpu::sim::profile& draft, std::uint32_t context_max) {
+std::string make_room(gpu::sim::profile& device, std::uint32_t stages, const gpu::sim::profile& draft,
+                      std::uint32_t context_max) {
   const auto served = context_max == 0 ? device.positions_max : std::min(device.positions_max, context_max);
   if (draft.positions_max < served)
     return fmt::format("the context of {} has {} tokens, and {} are served; set --model-context-max {}", draft.name,
                        draft.positions_max, served, draft.positions_max);
-  const auto room = device.kv_blocks * device.block_bytes() - static_cast<double>(draft.weight_bytes);
-  const auto blocks = room / (device.block_bytes() + draft.block_bytes());
+  const auto blocks = blocks_of(device, stages, &draft);
   if (blocks < 1) return "there is no room for its weights and a block of KV beside " + device.name;
   device.kv_blocks = static_cast<std::uint32_t>(blocks);
   return {};
@@ -123,18 +137,6 @@ std::optional<std::pair<std::int64_t, std::int64_t>> parse_deadlines(const std::
   return std::pair{static_cast<std::int64_t>(least * 1e9), static_cast<std::int64_t>(most * 1e9)};
 }
 
-/// Each of several devices has the memory of one, less its layers' weights; that with most layers has room for the
-/// fewest blocks.
-std::uint32_t blocks_of_stages(const gpu::sim::profile& device, std::uint32_t stages) {
-  if (stages == 1) return device.kv_blocks;
-  constexpr double blocks_max = 1U << 22U; // each has its place in a simulated pool
-  const double share = std::ceil(static_cast<double>(device.layers) / stages) / device.layers;
-  const double weights = static_cast<double>(device.weight_bytes) / device.block_bytes(); // in blocks
-  return static_cast<std::uint32_t>(
-      std::max(std::min((device.kv_blocks + weights - weights * share) / share, blocks_max),
-               static_cast<double>(device.kv_blocks)));
-}
-
 expected<planned_sim, bench_error> plan(const sim_options& options) {
   const auto wrong = [](std::string what) { return unexpected(bench_error{2, std::move(what)}); };
   if (auto what = wrong_objective(options.load)) return wrong(std::move(*what));
@@ -158,14 +160,15 @@ expected<planned_sim, bench_error> plan(const sim_options& options) {
   const auto stages = options.settings.instances.pipeline_parallel;
   if (auto why = gpu::pipeline::refuse_stages(device->layers, stages, {}); !why.empty())
     return wrong("--pipeline-parallel: " + why);
-  device->kv_blocks = blocks_of_stages(*device, stages);
   std::optional<gpu::sim::profile> draft;
   if (!options.draft_profile.empty()) {
     auto opened = gpu::sim::open_profile(options.draft_profile);
     if (!opened) return wrong("--draft-profile: " + opened.error().line);
     draft = std::move(*opened);
-    if (auto why = make_room(*device, *draft, options.settings.model.context_max); !why.empty())
+    if (auto why = make_room(*device, stages, *draft, options.settings.model.context_max); !why.empty())
       return wrong("--draft-profile: " + why);
+  } else if (stages > 1) {
+    device->kv_blocks = static_cast<std::uint32_t>(blocks_of(*device, stages, nullptr));
   }
   auto load = plan_workload(options.load);
   if (!load) return unexpected(load.error());

@@ -68,9 +68,9 @@ private:
 
 /// What there was beside an executor's device.
 struct replayed_parts {
-  std::uint32_t shards = 0; ///< devices that it is divided among; 0: it is one
-  std::uint32_t stages = 0; ///< devices that have some of its layers each; 0: one has all
-  bool adapters = false;    ///< a store of them
+  std::uint32_t shards = 0;               ///< devices that it is divided among; 0: it is one
+  std::vector<std::uint32_t> stages = {}; ///< layers of devices that have some each; empty: one has all
+  bool adapters = false;                  ///< a store of them
   std::uint32_t swap_slots = 0;
   std::optional<gpu::executor_info> draft; ///< a draft model
 };
@@ -83,8 +83,11 @@ public:
         draft_(parts.draft ? std::make_shared<replayed_executor>(*parts.draft) : nullptr) {
     for (std::uint32_t rank = 0; rank < parts.shards; ++rank)
       shards_.push_back(std::make_shared<replayed_executor>(info));
-    for (std::uint32_t stage = 0; stage < parts.stages; ++stage)
-      stages_.push_back(std::make_shared<replayed_executor>(info));
+    for (const auto layers : parts.stages) {
+      auto own = info;
+      own.layers = layers;
+      stages_.push_back(std::make_shared<replayed_executor>(own));
+    }
   }
   [[nodiscard]] const gpu::executor_info& info() const noexcept override { return info_; }
   [[nodiscard]] std::unique_ptr<gpu::forward> begin(protocols::step_input) override {

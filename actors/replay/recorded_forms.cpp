@@ -130,7 +130,9 @@ void recorded_form<actors::executor_outcome>::write(wire_writer& out, const acto
   const auto draft = x.made->draft();
   wire_write(out, draft != nullptr);
   if (draft) write_info(out, draft->info());
-  wire_write(out, static_cast<std::uint32_t>(x.made->stages().size()));
+  std::vector<std::uint32_t> stages; // how many layers each has
+  for (const auto& stage : x.made->stages()) stages.push_back(stage->info().layers);
+  wire_write(out, stages);
 }
 
 actors::executor_outcome recorded_form<actors::executor_outcome>::read(wire_reader& in) {
@@ -151,7 +153,9 @@ actors::executor_outcome recorded_form<actors::executor_outcome>::read(wire_read
   if (in.left() > 0) wire_read(in, drafts);
   if (drafts) parts.draft = read_info(in);
   if (in.left() > 0) wire_read(in, parts.stages);
-  if (parts.stages > shards_max) in.fail();
+  if (parts.stages.size() > shards_max ||
+      std::ranges::any_of(parts.stages, [&](std::uint32_t layers) { return layers > info.layers; }))
+    in.fail();
   if (in.ok()) x.made = std::make_shared<actors::replayed_executor>(info, parts);
   return x;
 }

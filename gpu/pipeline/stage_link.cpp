@@ -12,6 +12,8 @@ namespace {
 /// More than the parts of any step (protocols::step_parts_max).
 constexpr std::size_t waiting_max = 256;
 constexpr std::uint64_t bytes_min = 1U << 12U;
+/// Of what was out at once: buffers of all smaller sizes together take no more than those of the largest.
+constexpr std::uint64_t slack = 2;
 
 } // namespace
 
@@ -22,15 +24,14 @@ std::shared_ptr<hidden_rows> stage_link::empty(std::uint64_t bytes) {
   {
     const std::lock_guard lock(mutex_);
     if (waiting_.size() >= waiting_max) throw std::runtime_error("a stage takes none of what the one before computes");
-    out_bytes_ += size;
-    out_bytes_max_ = std::max(out_bytes_max_, out_bytes_);
     const auto fits = std::ranges::find_if(free_, [size](const auto& one) { return one->size == size; });
     if (fits != free_.end()) {
       rows = std::move(*fits);
       free_.erase(fits);
       free_bytes_ -= size;
     }
-    while (free_bytes_ + out_bytes_ > out_bytes_max_) {
+    const auto most = slack * std::max(out_bytes_max_, out_bytes_ + size);
+    while (!free_.empty() && free_bytes_ + out_bytes_ + size > most) {
       free_bytes_ -= free_.back()->size;
       too_many.push_back(std::move(free_.back()));
       free_.pop_back();
@@ -39,14 +40,14 @@ std::shared_ptr<hidden_rows> stage_link::empty(std::uint64_t bytes) {
   too_many.clear();
   if (!rows) {
     rows = std::make_unique<hidden_rows>();
-    try {
-      rows->memory = from_(size);
-      rows->size = size;
-    } catch (...) {
-      const std::lock_guard lock(mutex_);
-      out_bytes_ -= size;
-      throw;
-    }
+    rows->memory = from_(size);
+    rows->size = size;
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    free_.reserve(free_.size() + ++out_ + 1); // so that what comes back has its place
+    out_bytes_ += size;
+    out_bytes_max_ = std::max(out_bytes_max_, out_bytes_);
   }
   return {rows.release(), [link = weak_from_this()](hidden_rows* done) {
             std::unique_ptr<hidden_rows> own(done);
@@ -56,6 +57,7 @@ std::shared_ptr<hidden_rows> stage_link::empty(std::uint64_t bytes) {
 
 void stage_link::give_back(std::unique_ptr<hidden_rows> rows) {
   const std::lock_guard lock(mutex_);
+  --out_;
   out_bytes_ -= rows->size;
   free_bytes_ += rows->size;
   free_.push_back(std::move(rows));

@@ -5,13 +5,16 @@
 #include <limits>
 #include <numeric>
 #include <optional>
+#include <utility>
 
 namespace godwit::protocols {
 
 namespace {
 
 constexpr double never = std::numeric_limits<double>::infinity();
-constexpr double equal = 1e-12; ///< sums of the same times in another order differ by less
+
+/// By more than sums of the same times in another order differ.
+bool less(double a, double b) noexcept { return b == never ? a < b : a < b * (1 - 1e-12); }
 
 /// Who has how many layers where a token comes in at `first` and leaves at `last`, and how long it is computed.
 struct filling {
@@ -117,7 +120,9 @@ expected<layer_placement, std::string> place_layers(const layered_model& model, 
   const placing all(model, devices, hops);
   double best = never;
   layer_placement out;
-  for (std::size_t size = 1; size <= count; ++size)
+  for (std::size_t size = 1; size <= count; ++size) {
+    auto quickest = never; // of this size
+    layer_placement found;
     for (std::size_t first = 0; first < count; ++first) {
       const auto ways = all.ways_from(first);
       for (std::size_t chosen = 1; chosen < std::size_t{1} << count; ++chosen) {
@@ -127,14 +132,20 @@ expected<layer_placement, std::string> place_layers(const layered_model& model, 
           if (way == never) continue;
           const auto filled = all.fill(static_cast<std::uint32_t>(chosen), first, last);
           if (!filled) continue;
-          const auto cost = way + filled->seconds + device_seconds * static_cast<double>(size);
-          if (!(best == never || cost < best * (1 - equal))) continue;
-          best = cost;
-          out = {{}, way + filled->seconds, way};
-          for (const auto device : all.order(ways, chosen, last)) out.runs.push_back({device, filled->layers[device]});
+          const auto seconds = way + filled->seconds;
+          if (!less(seconds, quickest)) continue;
+          quickest = seconds;
+          found = {{}, seconds, way};
+          for (const auto device : all.order(ways, chosen, last))
+            found.runs.push_back({device, filled->layers[device]});
         }
       }
     }
+    const auto cost = quickest + device_seconds * static_cast<double>(size);
+    if (found.runs.empty() || !less(cost, best)) continue;
+    best = cost;
+    out = std::move(found);
+  }
   if (out.runs.empty()) return unexpected(std::string("the model does not fit on these devices together"));
   return out;
 }

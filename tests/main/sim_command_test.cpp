@@ -688,6 +688,15 @@ TEST(SimCommand, ThePartsOfAPromptAreComputedByAllStagesAtOnce) {
   EXPECT_NEAR(whole, alone, 0.02 * alone);
   EXPECT_NEAR(mean_of(four, "decode_ms"), mean_of("", "decode_ms"), 0.02 * mean_of("", "decode_ms"));
   EXPECT_EQ(typed(line + four).out, typed(line + four).out) << "the same run, byte for byte";
+  // Of the same requests four devices hold the KV in a smaller part of their memory than one, since they have the
+  // weights once; with a draft model on the first of them that one has room for fewest.
+  const auto used = [&](const std::string& more) {
+    return boost::json::parse(typed(line + more).out).at("memory").at("used_share").to_number<double>();
+  };
+  const auto one_pool = used(""), four_pools = used(four);
+  EXPECT_GT(four_pools, 0);
+  EXPECT_LT(four_pools, one_pool / 4);
+  EXPECT_GT(used(four + " --draft-profile llama-2-7b-h100"), 1.5 * four_pools);
   const auto refused =
       typed("--profile toy --instances 1 --lengths fixed:8:8 --rate 1 --requests 2 --pipeline-parallel 64");
   EXPECT_EQ(refused.code, 2);

@@ -41,7 +41,8 @@ TEST_F(PipelineProcesses, AnswersAreThoseOfOneDeviceWhileTheyMoveToAndFro) {
     return all;
   };
   {
-    pair_of_processes both(recorded(files[0], {"--pipeline-parallel", "2", "--instances-pipeline-rows", "2"}),
+    pair_of_processes both(recorded(files[0], {"--pipeline-parallel", "2", "--instances-pipeline-rows", "2",
+                                               "--instances-layers-per-advance", "1"}),
                            recorded(files[1], {}));
     ASSERT_EQ(both.wait_ready(), "");
     std::uint64_t moves = 0;

@@ -4,6 +4,7 @@
 #include <godwit/gpu/pipeline.hpp>
 
 #include <chrono>
+#include <optional>
 #include <vector>
 
 // A model whose layers lie on several devices: on emulated GPUs with every build, and on real ones where there are as
@@ -143,6 +144,16 @@ TEST_F(CudaStaged, AllStagesHaveTheBlocksOfTheOneWithRoomForTheFewest) {
   EXPECT_NEAR(most, halves * 2 / 3, halves / 10) << "a block of three layers takes half as much again as one of two";
   EXPECT_NEAR(first, halves * 2 / 3, halves / 10);
   cuda_executor_settings settings;
+  settings.memory_share = 0.8;
+  const auto parts = upload_stages(*backend_, config_, *weights_, layer_counts{2, 2});
+  const auto blocks_with = [&](std::optional<double> first) {
+    settings.memory_share_first = first;
+    return backend_->make_executor(parts, settings, std::chrono::minutes(1))->info().blocks;
+  };
+  const auto all = blocks_with(std::nullopt);
+  EXPECT_NEAR(blocks_with(0.2), all / 4, all / 40) << "the first one has room for fewest";
+  EXPECT_EQ(blocks_with(0.85), all) << "the others have";
+  settings = {};
   settings.kv_bytes = 64 * runner(whole_, 1).get().info().block_bytes;
   const auto executor = backend_->make_executor(stages_, settings, std::chrono::minutes(1));
   EXPECT_EQ(executor->info().blocks, 64U) << "kv_bytes are those of all stages together";

@@ -95,8 +95,8 @@ TEST(StageLink, GivesRowsInTheirOrderAndUsesBuffersAgain) {
   EXPECT_THROW(fill(), std::runtime_error) << "a stage that takes nothing";
 }
 
-// However sizes change from step to step: no more than the most that was out at once.
-TEST(StageLink, KeepsNoMoreThanWasOutAtOnce) {
+// However sizes change from step to step: no more than twice the most that was out at once, and none made in vain.
+TEST(StageLink, KeepsNoMoreThanTwiceWhatWasOutAtOnce) {
   std::uint64_t there = 0, most_there = 0, made = 0;
   const auto link = std::make_shared<stage_link>([&](std::uint64_t bytes) {
     ++made;
@@ -107,22 +107,30 @@ TEST(StageLink, KeepsNoMoreThanWasOutAtOnce) {
       delete[] r.address;
     });
   });
-  std::uint64_t most_out = 0, steps = 0, parts = 0;
+  std::uint64_t most_out = 0;
   for (std::uint32_t step = 0; step < 200; ++step) {
     std::vector<std::shared_ptr<hidden_rows>> out;
     std::uint64_t bytes = 0;
-    for (std::uint32_t part = 0; part <= step % 5; ++part, ++parts) {
+    for (std::uint32_t part = 0; part <= step % 5; ++part) {
       const std::uint64_t wanted = (std::uint64_t{4096} << ((step / 50 * 7 + part * 3) % 8)) - step % 3;
       out.push_back(link->empty(wanted));
       EXPECT_GE(out.back()->memory.bytes(), wanted);
       bytes += out.back()->memory.bytes();
     }
     most_out = std::max(most_out, bytes);
-    EXPECT_LE(there, most_out);
-    ++steps;
   }
-  EXPECT_LE(most_there, most_out);
-  EXPECT_LT(made, parts / 2) << "they are used again";
+  EXPECT_LE(most_there, 2 * most_out);
+  // A chunk in two parts, of which the next stage holds the last one, and a few that decode, again and again.
+  std::shared_ptr<hidden_rows> held;
+  const auto round = [&] {
+    for (const std::uint64_t rows : {512U, 512U, 12U}) held = link->empty(rows * 8192 * 4);
+  };
+  round();
+  round();
+  made = 0;
+  for (int i = 0; i < 100; ++i) round();
+  EXPECT_EQ(made, 0U) << "they are used again";
+  held.reset();
   EXPECT_EQ(link.use_count(), 1) << "what is free does not hold it";
 }
 
@@ -367,8 +375,9 @@ TEST(StagedModel, DrawsAndScoresAsOneDeviceWhateverASliceAsksFor) {
   scored.scores_top = 2;
   auto adapted = slice_of(text, 0, 50, std::vector{16U, 17U, 18U, 19U});
   adapted.adapter = which->id;
-  adapted.sampling.temperature = 0.7F;
+  adapted.sampling.logprobs = 5;
   auto plain = slice_of(text, 0, 50, std::vector{20U, 21U, 22U, 23U});
+  plain.sampling.logprobs = 5;
   for (std::uint64_t i = 1; auto* slice : {&drafts, &copied, &scored, &adapted, &plain}) {
     slice->request = protocols::request_id{i++};
     all.slices.push_back(*slice);
@@ -384,7 +393,7 @@ TEST(StagedModel, DrawsAndScoresAsOneDeviceWhateverASliceAsksFor) {
     EXPECT_EQ(got.tokens, expected.tokens) << count << " parts";
     EXPECT_EQ(got.scores, expected.scores) << count << " parts";
   }
-  EXPECT_NE(expected.tokens[6], expected.tokens[7]) << "the adapter says something else";
+  EXPECT_NE(expected.tokens[6].logprob, expected.tokens[7].logprob) << "the adapter changes something";
 }
 
 TEST_F(StagedExecutor, AStageThatIsGivenWhatNobodyComputedFailsAndSaysSo) {

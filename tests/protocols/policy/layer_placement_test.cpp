@@ -82,6 +82,15 @@ TEST(LayerPlacement, WhereTwoAreAsGoodItIsTheFewerAndTheFirst) {
     }
 }
 
+TEST(LayerPlacement, OfAsManyDevicesItIsTheQuickestHoweverMuchOneCosts) {
+  const std::vector<layer_host> two{{24 * gib, 1e12}, {24 * gib, 1.1e12}};
+  for (const double device_seconds : {0.0, 1.0, 1e6}) {
+    const auto found = place_layers(of_layers(6, 1'000'000), two, everywhere(2, 1e-5), device_seconds);
+    ASSERT_TRUE(found);
+    EXPECT_THAT(found->runs, ElementsAre(layer_run{1, 6})) << device_seconds;
+  }
+}
+
 TEST(LayerPlacement, SaysWhatIsWrong) {
   EXPECT_FALSE(place_layers(of_layers(1, 1), {}, {}, 0));
   const std::vector<layer_host> thirteen(13, {gib, 1e9});

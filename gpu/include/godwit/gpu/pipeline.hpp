@@ -51,8 +51,8 @@ struct hidden_rows {
 
 /// Where a stage leaves rows and the next one finds them, in their order. Thread-safe.
 ///
-/// Buffers are of powers of two and used again, as long as all together take no more than the most that was out at
-/// once; others are given back.
+/// Buffers are of powers of two and used again, as long as all together take no more than twice the most that was out
+/// at once, which has room for the sizes of short and long steps side by side; others are given back.
 class stage_link : public std::enable_shared_from_this<stage_link> {
 public:
   /// Makes memory that both stages' devices can copy from and to. Throws out_of_memory.
@@ -73,6 +73,7 @@ private:
   std::mutex mutex_;
   std::deque<std::shared_ptr<hidden_rows>> waiting_;
   std::vector<std::unique_ptr<hidden_rows>> free_;
+  std::size_t out_ = 0;
   std::uint64_t free_bytes_ = 0, out_bytes_ = 0, out_bytes_max_ = 0;
 };
 
