@@ -134,25 +134,25 @@ TEST_F(CudaStaged, ABlockGoesOutToTheHostAndComesBackOnEveryStage) {
 }
 
 TEST_F(CudaStaged, AllStagesHaveTheBlocksOfTheOneWithRoomForTheFewest) {
+  cuda_executor_settings settings;
+  settings.memory_share = 0.04; // an emulated GPU's memory is filled by hand
   const auto blocks_of = [&](const layer_counts& layers) {
     const auto parts = upload_stages(*backend_, config_, *weights_, layers);
-    const auto executor = backend_->make_executor(parts, {}, std::chrono::minutes(1));
+    const auto executor = backend_->make_executor(parts, settings, std::chrono::minutes(1));
     for (const auto& stage : executor->stages()) EXPECT_EQ(stage->info().blocks, executor->info().blocks);
     return executor->info().blocks;
   };
   const auto halves = blocks_of({2, 2}), most = blocks_of({1, 3}), first = blocks_of({3, 1});
   EXPECT_NEAR(most, halves * 2 / 3, halves / 10) << "a block of three layers takes half as much again as one of two";
   EXPECT_NEAR(first, halves * 2 / 3, halves / 10);
-  cuda_executor_settings settings;
-  settings.memory_share = 0.8;
   const auto parts = upload_stages(*backend_, config_, *weights_, layer_counts{2, 2});
   const auto blocks_with = [&](std::optional<double> first) {
     settings.memory_share_first = first;
     return backend_->make_executor(parts, settings, std::chrono::minutes(1))->info().blocks;
   };
   const auto all = blocks_with(std::nullopt);
-  EXPECT_NEAR(blocks_with(0.2), all / 4, all / 40) << "the first one has room for fewest";
-  EXPECT_EQ(blocks_with(0.85), all) << "the others have";
+  EXPECT_NEAR(blocks_with(0.01), all / 4, all / 40) << "the first one has room for fewest";
+  EXPECT_NEAR(blocks_with(0.08), all, all / 40) << "the others have";
   settings = {};
   settings.kv_bytes = 64 * runner(whole_, 1).get().info().block_bytes;
   const auto executor = backend_->make_executor(stages_, settings, std::chrono::minutes(1));
