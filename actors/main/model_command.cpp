@@ -58,6 +58,9 @@ std::string rope_in_words(const model::rope_config& rope) {
     out += fmt::format(", linear scaling by {:g}", rope.factor);
   if (rope.scaling == model::rope_config::scaling_kind::llama3)
     out += fmt::format(", Llama 3 scaling by {:g} from {} positions", rope.factor, rope.original_positions);
+  if (rope.scaling == model::rope_config::scaling_kind::yarn)
+    out += fmt::format(", YaRN by {:g} from {} positions, attention by {:.4g}", rope.factor, rope.original_positions,
+                       rope.attention_factor);
   return out;
 }
 

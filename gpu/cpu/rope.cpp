@@ -1,5 +1,6 @@
 #include "cpu/rope.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <numbers>
 
@@ -7,17 +8,49 @@ namespace godwit::gpu::cpu {
 
 namespace {
 
-double scaled(const model::rope_config& rope, double frequency) {
-  using kind = model::rope_config::scaling_kind;
-  if (rope.scaling == kind::none) return frequency;
-  if (rope.scaling == kind::linear) return frequency / rope.factor;
-  // llama3: long waves are stretched, short ones kept, those between blended.
+double llama3_frequency(const model::rope_config& rope, double frequency) {
+  // Long waves are stretched, short ones kept, those between blended.
   const double original = rope.original_positions, length = 2 * std::numbers::pi / frequency;
   if (length > original / rope.low_frequency_factor) return frequency / rope.factor;
   if (length < original / rope.high_frequency_factor) return frequency;
   const double share =
       (original / length - rope.low_frequency_factor) / (rope.high_frequency_factor - rope.low_frequency_factor);
   return (1 - share) * frequency / rope.factor + share * frequency;
+}
+
+/// Which pair of a head turns so often within the original context, as a fraction.
+double pair_of(const model::rope_config& rope, std::uint32_t head_size, double rotations) {
+  return head_size * std::log(rope.original_positions / (rotations * 2 * std::numbers::pi)) /
+         (2 * std::log(rope.theta));
+}
+
+double yarn_frequency(const model::rope_config& rope, std::uint32_t head_size, std::uint32_t pair, double frequency) {
+  double first = pair_of(rope, head_size, rope.fast_rotations), last = pair_of(rope, head_size, rope.slow_rotations);
+  if (rope.whole_pairs) {
+    first = std::floor(first);
+    last = std::ceil(last);
+  }
+  first = std::max(first, 0.0);
+  last = std::min(last, head_size - 1.0);
+  if (first == last) last += 0.001; // as everybody has it
+  const double stretched = std::clamp((pair - first) / (last - first), 0.0, 1.0);
+  return stretched * frequency / rope.factor + (1 - stretched) * frequency;
+}
+
+double scaled(const model::config& config, std::uint32_t pair) {
+  const auto& rope = config.rope;
+  const double frequency = 1.0 / std::pow(rope.theta, 2.0 * pair / config.head_size);
+  switch (rope.scaling) {
+  case model::rope_config::scaling_kind::none:
+    return frequency;
+  case model::rope_config::scaling_kind::linear:
+    return frequency / rope.factor;
+  case model::rope_config::scaling_kind::llama3:
+    return llama3_frequency(rope, frequency);
+  case model::rope_config::scaling_kind::yarn:
+    return yarn_frequency(rope, config.head_size, pair, frequency);
+  }
+  return frequency;
 }
 
 } // namespace
@@ -53,11 +86,9 @@ cosine_sine turn(double angle) noexcept {
   }
 }
 
-rope_angles::rope_angles(const model::config& config) {
-  for (std::uint32_t i = 0; i < config.head_size / 2; ++i) {
-    const double exponent = 2.0 * i / config.head_size;
-    frequencies_.push_back(static_cast<float>(scaled(config.rope, 1.0 / std::pow(config.rope.theta, exponent))));
-  }
+rope_angles::rope_angles(const model::config& config) : factor_(config.rope.attention_factor) {
+  for (std::uint32_t pair = 0; pair < config.head_size / 2; ++pair)
+    frequencies_.push_back(static_cast<float>(scaled(config, pair)));
 }
 
 void rope_angles::at(std::uint32_t position, float* cosine, float* sine) const noexcept {
@@ -65,8 +96,8 @@ void rope_angles::at(std::uint32_t position, float* cosine, float* sine) const n
     // The product in f32, as the reference implementation forms it.
     const float angle = static_cast<float>(position) * frequencies_[i];
     const auto [c, s] = turn(static_cast<double>(angle));
-    cosine[i] = static_cast<float>(c);
-    sine[i] = static_cast<float>(s);
+    cosine[i] = static_cast<float>(c * factor_);
+    sine[i] = static_cast<float>(s * factor_);
   }
 }
 

@@ -12,11 +12,12 @@ class rope_angles {
 public:
   explicit rope_angles(const model::config& config);
   [[nodiscard]] std::uint32_t half() const noexcept { return static_cast<std::uint32_t>(frequencies_.size()); }
-  /// half() cosines and sines of a position.
+  /// half() cosines and sines of a position, times the configuration's attention_factor.
   void at(std::uint32_t position, float* cosine, float* sine) const noexcept;
 
 private:
   std::vector<float> frequencies_;
+  double factor_ = 1;
 };
 
 /// Cosine and sine of an angle of up to a million, to 1e-15.

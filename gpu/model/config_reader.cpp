@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <optional>
 #include <string_view>
 
@@ -109,9 +110,58 @@ void refuse_two_rotations(const json_reader& in, const json_reader& newer) {
   }
 }
 
+constexpr double rope_factor_max = 1e6;
+
+/// The file says what the model had before it was stretched; vLLM multiplies, too.
+void stretch(config& out, double positions) {
+  out.positions_max = static_cast<std::uint32_t>(std::min(positions, static_cast<double>(positions_limit)));
+}
+
+void read_linear(const json_reader& in, config& out) {
+  out.rope.factor = in.number("factor", 1.0, rope_factor_max);
+  stretch(out, out.positions_max * out.rope.factor);
+}
+
+void read_llama3(const json_reader& in, config& out) {
+  auto& rope = out.rope;
+  rope.factor = in.number("factor", 1.0, rope_factor_max);
+  rope.low_frequency_factor = in.number("low_freq_factor", 1e-6, rope_factor_max);
+  rope.high_frequency_factor = in.number("high_freq_factor", 1e-6, rope_factor_max);
+  rope.original_positions = in.count("original_max_position_embeddings", 1, positions_limit);
+  if (rope.high_frequency_factor <= rope.low_frequency_factor)
+    in.fail("high_freq_factor", "must be above low_freq_factor");
+}
+
+double yarn_scale(double factor, double weight) { return factor <= 1 ? 1.0 : 0.1 * weight * std::log(factor) + 1.0; }
+
+/// As transformers and vLLM read it: the context is the original one times the factor, whatever max_position_embeddings
+/// says; attention_factor is what the file says, or what the paper's equation (22) gives.
+void read_yarn(const json_reader& in, config& out) {
+  auto& rope = out.rope;
+  rope.factor = in.number("factor", 1.0, rope_factor_max);
+  rope.original_positions = in.count("original_max_position_embeddings", 1, positions_limit, out.positions_max);
+  rope.fast_rotations = in.number("beta_fast", 1e-6, rope_factor_max, rope.fast_rotations);
+  rope.slow_rotations = in.number("beta_slow", 1e-6, rope_factor_max, rope.slow_rotations);
+  if (rope.fast_rotations <= rope.slow_rotations) in.fail("beta_fast", "must be above beta_slow");
+  if (rope.theta <= 1.0) in.fail("rope_type", "\"yarn\" needs a rope_theta above 1");
+  rope.whole_pairs = in.flag("truncate", true);
+  const double weight = in.number("mscale", 0.0, rope_factor_max, 0.0);
+  const double weight_of_all = in.number("mscale_all_dim", 0.0, rope_factor_max, 0.0);
+  const double usual = weight > 0 && weight_of_all > 0
+                           ? yarn_scale(rope.factor, weight) / yarn_scale(rope.factor, weight_of_all)
+                           : yarn_scale(rope.factor, 1.0);
+  rope.attention_factor = in.number("attention_factor", 1e-6, rope_factor_max, usual);
+  // vLLM's own names, which transformers does not know.
+  for (const auto* name : {"attn_factor", "extrapolation_factor"})
+    if (in.number(name, 0.0, rope_factor_max, 1.0) != 1.0)
+      in.fail(name, "other than 1 is not supported; \"attention_factor\" is");
+  stretch(out, rope.original_positions * rope.factor);
+}
+
 /// Older files: rope_theta beside rope_scaling {"type" or "rope_type"}; newer ones: all of it in rope_parameters.
 void read_rope(const json_reader& in, config& out) {
   constexpr double theta_max = 1e12;
+  constexpr auto supported = R"(supported: "default", "linear", "llama3", "yarn")";
   out.rope.theta = in.number("rope_theta", 1.0, theta_max, out.rope.theta);
   auto scaling = in.object("rope_parameters");
   if (scaling) refuse_two_rotations(in, *scaling);
@@ -123,26 +173,21 @@ void read_rope(const json_reader& in, config& out) {
   if (newer && older && *newer != *older)
     scaling->fail("type", in_quotes(*older) + " is not what \"rope_type\" says, " + in_quotes(*newer));
   const auto kind = newer ? newer : older;
-  if (!kind) scaling->fail("rope_type", "is missing; supported: \"default\", \"linear\", \"llama3\"");
+  if (!kind) scaling->fail("rope_type", std::string("is missing; ") + supported);
   if (*kind == "default") return;
-  constexpr double factor_max = 1e6;
-  if (*kind == "linear") {
-    out.rope.scaling = rope_config::scaling_kind::linear;
-    out.rope.factor = scaling->number("factor", 1.0, factor_max);
-    // The file says what the model had before it was stretched; vLLM multiplies, too.
-    out.positions_max = static_cast<std::uint32_t>(
-        std::min<double>(out.positions_max * out.rope.factor, static_cast<double>(positions_limit)));
-  } else if (*kind == "llama3") {
-    out.rope.scaling = rope_config::scaling_kind::llama3;
-    out.rope.factor = scaling->number("factor", 1.0, factor_max);
-    out.rope.low_frequency_factor = scaling->number("low_freq_factor", 1e-6, factor_max);
-    out.rope.high_frequency_factor = scaling->number("high_freq_factor", 1e-6, factor_max);
-    out.rope.original_positions = scaling->count("original_max_position_embeddings", 1, positions_limit);
-    if (out.rope.high_frequency_factor <= out.rope.low_frequency_factor)
-      scaling->fail("high_freq_factor", "must be above low_freq_factor");
-  } else {
-    scaling->fail("rope_type", in_quotes(*kind) + " is not supported; supported: \"default\", \"linear\", \"llama3\"");
-  }
+  struct reader {
+    std::string_view name;
+    rope_config::scaling_kind kind;
+    void (*read)(const json_reader&, config&);
+  };
+  for (const auto& known : {reader{"linear", rope_config::scaling_kind::linear, read_linear},
+                            reader{"llama3", rope_config::scaling_kind::llama3, read_llama3},
+                            reader{"yarn", rope_config::scaling_kind::yarn, read_yarn}})
+    if (*kind == known.name) {
+      out.rope.scaling = known.kind;
+      return known.read(*scaling, out);
+    }
+  scaling->fail("rope_type", in_quotes(*kind) + " is not supported; " + supported);
 }
 
 /// What a layer has besides its matrices and the two norms of every family.

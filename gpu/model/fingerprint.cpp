@@ -16,9 +16,11 @@ void add(hasher& h, const config& c) {
     h.word(x);
   h.word(static_cast<std::uint64_t>(c.rope.scaling));
   for (const double x :
-       {c.rms_norm_epsilon, c.rope.theta, c.rope.factor, c.rope.low_frequency_factor, c.rope.high_frequency_factor})
+       {c.rms_norm_epsilon, c.rope.theta, c.rope.factor, c.rope.low_frequency_factor, c.rope.high_frequency_factor,
+        c.rope.fast_rotations, c.rope.slow_rotations, c.rope.attention_factor})
     h.number(x);
-  for (const bool x : {c.tied_embeddings, c.qkv_bias, c.qk_norm, c.output_bias, c.mlp_bias}) h.word(x ? 1 : 0);
+  for (const bool x : {c.tied_embeddings, c.qkv_bias, c.qk_norm, c.output_bias, c.mlp_bias, c.rope.whole_pairs})
+    h.word(x ? 1 : 0);
   h.word(c.sliding_window ? std::uint64_t{*c.sliding_window} + 1 : 0);
   h.word(c.eos.size()); // the planner ends answers there
   for (const auto id : c.eos) h.word(static_cast<std::uint32_t>(id));

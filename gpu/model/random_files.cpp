@@ -38,6 +38,14 @@ json::value rope_scaling(const rope_config& rope) {
     return nullptr;
   case rope_config::scaling_kind::linear:
     return json::object{{"rope_type", "linear"}, {"factor", rope.factor}};
+  case rope_config::scaling_kind::yarn:
+    return json::object{{"rope_type", "yarn"},
+                        {"factor", rope.factor},
+                        {"original_max_position_embeddings", rope.original_positions},
+                        {"beta_fast", rope.fast_rotations},
+                        {"beta_slow", rope.slow_rotations},
+                        {"truncate", rope.whole_pairs},
+                        {"attention_factor", rope.attention_factor}};
   case rope_config::scaling_kind::llama3:
     break;
   }

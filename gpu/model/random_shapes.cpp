@@ -76,6 +76,14 @@ std::vector<random_model_shape> make_shapes() {
   qwen3.rope.theta = 1000000.0;
   all.push_back({"tiny-qwen3", "as tiny, Qwen3 with normed heads of 32, tied embeddings", qwen3});
 
+  auto yarn = qwen3;
+  yarn.rope.scaling = rope_config::scaling_kind::yarn;
+  yarn.rope.factor = 4.0;
+  yarn.rope.original_positions = yarn.positions_max;
+  yarn.positions_max *= 4;
+  yarn.rope.attention_factor = 1.1386294361119891; // 0.1 ln 4 + 1
+  all.push_back({"tiny-yarn", "as tiny-qwen3, stretched to four times its context by YaRN", yarn});
+
   all.push_back({"160m", "Llama, 12 layers of 768, 32,000 tokens, 0.3 GB", sized(768, 3072, 12, 12, 12, 32000, 2048)});
   all.push_back({"1b", "TinyLlama 1.1B's shape: 22 layers of 2048, 4 KV heads, 32,000 tokens, 2.2 GB",
                  sized(2048, 5632, 22, 32, 4, 32000, 2048)});

@@ -40,6 +40,15 @@ std::vector<variant> variants() {
   c.head_size = 64;
   all.push_back({"llama3_with_biases", c});
   c = tiny_config();
+  c.rope.scaling = model::rope_config::scaling_kind::yarn;
+  c.rope.factor = 4;
+  c.rope.original_positions = 256; // pairs of all three kinds
+  c.rope.theta = 500;
+  c.rope.fast_rotations = 8;
+  c.rope.attention_factor = 1.139;
+  c.head_size = 64;
+  all.push_back({"stretched_by_yarn", c});
+  c = tiny_config();
   c.heads = c.kv_heads = 3;
   c.head_size = 8;
   c.hidden = 24;

@@ -146,6 +146,16 @@ double frequency(const model::config& c, std::uint32_t i) {
   if (c.rope.scaling == model::rope_config::scaling_kind::linear) return f / c.rope.factor;
   if (c.rope.scaling == model::rope_config::scaling_kind::none) return f;
   const double wave = 2 * std::numbers::pi / f, original = c.rope.original_positions;
+  if (c.rope.scaling == model::rope_config::scaling_kind::yarn) {
+    // The pair, a fraction, whose wave fits so often into the original context.
+    const auto border = [&](double rotations) {
+      return std::log2(original / (2 * std::numbers::pi * rotations)) / std::log2(c.rope.theta) * c.head_size / 2;
+    };
+    const double from = std::floor(border(c.rope.fast_rotations)), to = std::ceil(border(c.rope.slow_rotations));
+    if (i <= from) return f;
+    if (i >= to) return f / c.rope.factor;
+    return f + (f / c.rope.factor - f) * (i - from) / (to - from);
+  }
   if (wave > original / c.rope.low_frequency_factor) return f / c.rope.factor;
   if (wave < original / c.rope.high_frequency_factor) return f;
   const double smooth =
@@ -160,8 +170,8 @@ void turn_heads(const model::config& c, row& x, std::size_t position) {
       const double angle = static_cast<double>(position) * frequency(c, i);
       double &a = x[head * c.head_size + i], &b = x[head * c.head_size + half + i];
       const double before = a;
-      a = before * std::cos(angle) - b * std::sin(angle);
-      b = b * std::cos(angle) + before * std::sin(angle);
+      a = c.rope.attention_factor * (before * std::cos(angle) - b * std::sin(angle));
+      b = c.rope.attention_factor * (b * std::cos(angle) + before * std::sin(angle));
     }
 }
 

@@ -189,6 +189,37 @@ TEST(ModelConfig, RopeScalingIsReadInAllSpellings) {
   EXPECT_EQ(open_config(files).rope.scaling, rope_config::scaling_kind::none);
 }
 
+TEST(ModelConfig, YarnIsReadAsOthersReadIt) {
+  const auto with = [](const std::string& scaling) {
+    auto files = small_model();
+    replace(files, "config.json", R"("rope_scaling": null)",
+            R"("rope_scaling": {"rope_type": "yarn", )" + scaling + "}");
+    return open_config(files);
+  };
+  // As Qwen's cards have it. The context is the original one times the factor, as in vLLM.
+  auto c = with(R"("factor": 4.0, "original_max_position_embeddings": 4096)");
+  EXPECT_EQ(c.rope.scaling, rope_config::scaling_kind::yarn);
+  EXPECT_EQ(c.rope.original_positions, 4096U);
+  EXPECT_EQ(c.positions_max, 16384U);
+  EXPECT_EQ(c.rope.fast_rotations, 32.0);
+  EXPECT_EQ(c.rope.slow_rotations, 1.0);
+  EXPECT_TRUE(c.rope.whole_pairs);
+  EXPECT_DOUBLE_EQ(c.rope.attention_factor, 1.1386294361119891); // 0.1 ln 4 + 1
+
+  // Without the original context it is max_position_embeddings.
+  const auto before = open_config(small_model()).positions_max;
+  c = with(R"("factor": 2.0, "beta_fast": 16, "beta_slow": 0.5, "truncate": false, "attention_factor": 0.75)");
+  EXPECT_EQ(c.rope.original_positions, before);
+  EXPECT_EQ(c.positions_max, 2 * before);
+  EXPECT_EQ(c.rope.fast_rotations, 16.0);
+  EXPECT_EQ(c.rope.slow_rotations, 0.5);
+  EXPECT_FALSE(c.rope.whole_pairs);
+  EXPECT_EQ(c.rope.attention_factor, 0.75);
+
+  EXPECT_DOUBLE_EQ(with(R"("factor": 40, "mscale": 0.707, "mscale_all_dim": 0.707)").rope.attention_factor, 1.0);
+  EXPECT_DOUBLE_EQ(with(R"("factor": 1)").rope.attention_factor, 1.0);
+}
+
 TEST(ModelConfig, ANewerDtypeFieldIsReadAndAnAbsentOneComesFromTheWeights) {
   auto files = small_model();
   replace(files, "config.json", R"("torch_dtype": "float32")", R"("dtype": "bfloat16")");
@@ -307,8 +338,19 @@ TEST(ModelConfig, WhatIsNotSupportedIsNamedTogetherWithWhatIs) {
   EXPECT_THAT(error_with("LlamaForCausalLM", "FalconForCausalLM"),
               AllOf(HasSubstr("config.json: architectures: \"FalconForCausalLM\""), HasSubstr("Qwen3ForCausalLM")));
   EXPECT_THAT(error_with(R"("hidden_act": "silu")", R"("hidden_act": "gelu")"), HasSubstr("hidden_act: \"gelu\""));
-  EXPECT_THAT(error_with(R"("rope_scaling": null)", R"("rope_scaling": {"rope_type": "yarn", "factor": 4.0})"),
-              AllOf(HasSubstr("rope_scaling.rope_type: \"yarn\""), HasSubstr("llama3")));
+  EXPECT_THAT(error_with(R"("rope_scaling": null)", R"("rope_scaling": {"rope_type": "longrope", "factor": 4.0})"),
+              AllOf(HasSubstr("rope_scaling.rope_type: \"longrope\""), HasSubstr("yarn")));
+  EXPECT_THAT(error_with(R"("rope_scaling": null)",
+                         R"("rope_scaling": {"rope_type": "yarn", "factor": 4.0, "beta_fast": 1, "beta_slow": 1})"),
+              HasSubstr("rope_scaling.beta_fast: must be above beta_slow"));
+  EXPECT_THAT(error_with(R"("rope_scaling": null)",
+                         R"("rope_scaling": {"rope_type": "yarn", "factor": 4.0, "attn_factor": 0.5})"),
+              AllOf(HasSubstr("rope_scaling.attn_factor"), HasSubstr("attention_factor")));
+  EXPECT_THAT(error_with(R"("rope_scaling": null)",
+                         R"("rope_scaling": {"rope_type": "yarn", "factor": 4.0, "rope_theta": 1.0})"),
+              HasSubstr("rope_theta above 1"));
+  EXPECT_THAT(error_with(R"("rope_scaling": null)", R"("rope_scaling": {"rope_type": "yarn"})"),
+              HasSubstr("rope_scaling.factor"));
   EXPECT_THAT(error_with(R"("rope_scaling": null)", R"("quantization_config": {"bits": 4})"),
               HasSubstr("quantization_config"));
   EXPECT_THAT(error_with(R"("torch_dtype": "float32")", R"("torch_dtype": "float8_e4m3fn")"),

@@ -65,6 +65,10 @@ TEST(Fingerprint, WhateverTokensDependOnChangesIt) {
   changed("rope theta", [](auto& c) { c.rope.theta *= 2; });
   changed("rope scaling", [](auto& c) { c.rope.scaling = rope_config::scaling_kind::linear; });
   changed("rope factor", [](auto& c) { c.rope.factor = 3; });
+  changed("rope's fast rotations", [](auto& c) { c.rope.fast_rotations = 16; });
+  changed("rope's slow rotations", [](auto& c) { c.rope.slow_rotations = 2; });
+  changed("rope's whole pairs", [](auto& c) { c.rope.whole_pairs = false; });
+  changed("rope's attention factor", [](auto& c) { c.rope.attention_factor = 1.2; });
   changed("epsilon", [](auto& c) { c.rms_norm_epsilon *= 2; });
   changed("context", [](auto& c) { c.positions_max += 1; });
   changed("window", [](auto& c) { c.sliding_window = 8; });

@@ -51,7 +51,8 @@ public:
     for (const auto* name : {"model.embed_tokens.weight", "model.norm.weight", "lm_head.weight"}) add(from, name);
     for (std::uint32_t layer = 0; layer < configuration.layers; ++layer)
       for (const auto* part : {"input_layernorm", "post_attention_layernorm", "self_attn.q_proj", "self_attn.k_proj",
-                               "self_attn.v_proj", "self_attn.o_proj", "mlp.gate_proj", "mlp.up_proj", "mlp.down_proj"})
+                               "self_attn.v_proj", "self_attn.o_proj", "self_attn.q_norm", "self_attn.k_norm",
+                               "mlp.gate_proj", "mlp.up_proj", "mlp.down_proj"})
         for (const auto* kind : {".weight", ".bias"})
           add(from, "model.layers." + std::to_string(layer) + "." + part + kind);
   }
@@ -124,7 +125,7 @@ TEST_P(Golden, Bf16LogitsAreCloseToTheFp32Reference) {
 }
 
 INSTANTIATE_TEST_SUITE_P(OfEachFamily, Golden,
-                         ::testing::Values("llama", "llama3", "llama-linear-biased", "mistral", "qwen2"),
+                         ::testing::Values("llama", "llama3", "llama-linear-biased", "mistral", "qwen2", "qwen3-yarn"),
                          [](const auto& each) {
                            std::string name = each.param;
                            std::replace(name.begin(), name.end(), '-', '_');

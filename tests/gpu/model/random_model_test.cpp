@@ -38,8 +38,10 @@ bool same(const config& a, const config& b) {
          a.rope.theta == b.rope.theta && a.rope.scaling == b.rope.scaling && a.rope.factor == b.rope.factor &&
          a.rope.low_frequency_factor == b.rope.low_frequency_factor &&
          a.rope.high_frequency_factor == b.rope.high_frequency_factor &&
-         (a.rope.scaling != rope_config::scaling_kind::llama3 ||
+         ((a.rope.scaling != rope_config::scaling_kind::llama3 && a.rope.scaling != rope_config::scaling_kind::yarn) ||
           a.rope.original_positions == b.rope.original_positions) &&
+         a.rope.fast_rotations == b.rope.fast_rotations && a.rope.slow_rotations == b.rope.slow_rotations &&
+         a.rope.whole_pairs == b.rope.whole_pairs && a.rope.attention_factor == b.rope.attention_factor &&
          a.tied_embeddings == b.tied_embeddings && a.qkv_bias == b.qkv_bias && a.qk_norm == b.qk_norm &&
          a.output_bias == b.output_bias && a.mlp_bias == b.mlp_bias && a.sliding_window == b.sliding_window &&
          a.type == b.type && a.bos == b.bos && a.eos == b.eos && a.default_temperature == b.default_temperature;
@@ -51,7 +53,7 @@ std::string file_text(const std::filesystem::path& path) {
 }
 
 TEST(RandomModel, EveryTinyOneIsADirectoryThatOpensAsItWasMeant) {
-  for (const auto* name : {"tiny", "tiny-llama3", "tiny-mistral", "tiny-qwen2", "tiny-qwen3"}) {
+  for (const auto* name : {"tiny", "tiny-llama3", "tiny-mistral", "tiny-qwen2", "tiny-qwen3", "tiny-yarn"}) {
     const tests::scratch_directory directory(name);
     const auto written = write_random_model(name, directory.path(), 7);
     ASSERT_TRUE(written) << written.error().what();

@@ -76,6 +76,21 @@ MODELS = {
         "sliding_window": 8,
         "max_window_layers": 2,
     },
+    "qwen3-yarn": {
+        "architectures": ["Qwen3ForCausalLM"],
+        "model_type": "qwen3",
+        "tie_word_embeddings": True,
+        "head_dim": 16,
+        "rope_theta": 100.0,
+        # So short an original context that the prompt is beyond it, and pairs are kept, blended and stretched.
+        "rope_scaling": {
+            "rope_type": "yarn",
+            "factor": 4.0,
+            "original_max_position_embeddings": 32,
+            "beta_fast": 2.0,
+            "beta_slow": 0.5,
+        },
+    },
 }
 
 
@@ -102,6 +117,9 @@ def tensor_shapes(config):
         base = f"model.layers.{layer}."
         shapes[base + "input_layernorm.weight"] = (hidden,)
         shapes[base + "post_attention_layernorm.weight"] = (hidden,)
+        if config["model_type"] == "qwen3":
+            shapes[base + "self_attn.q_norm.weight"] = (head_size(config),)
+            shapes[base + "self_attn.k_norm.weight"] = (head_size(config),)
         linear(base + "self_attn.q_proj", queries, hidden, qkv_bias)
         linear(base + "self_attn.k_proj", keys, hidden, qkv_bias)
         linear(base + "self_attn.v_proj", keys, hidden, qkv_bias)
@@ -181,14 +199,29 @@ def inverse_frequencies(config):
             keep = min(1.0, max(0.0, (rotations - low) / (high - low)))
             scaled.append(keep * frequency + (1 - keep) * frequency / rope["factor"])
         return torch.tensor(scaled, dtype=torch.float64)
+    if kind == "yarn":
+        # "YaRN: Efficient Context Window Extension", section 3.2, with the borders in whole pairs as its authors' code has them.
+        def pair(rotations):
+            wave = rope["original_max_position_embeddings"] / rotations
+            return size / 2 * math.log(wave / (2 * math.pi)) / math.log(theta)
+
+        first, last = math.floor(pair(rope["beta_fast"])), math.ceil(pair(rope["beta_slow"]))
+        assert 0 < first < last < size / 2
+        keep = 1 - ((torch.arange(size // 2, dtype=torch.float64) - first) / (last - first)).clamp(0, 1)
+        return keep * frequencies + (1 - keep) * frequencies / rope["factor"]
     return frequencies
 
 
-def rotate(vectors, angles):
+def attention_factor(config):
+    rope = config.get("rope_parameters") or config.get("rope_scaling") or {}
+    return 0.1 * math.log(rope["factor"]) + 1 if rope.get("rope_type") == "yarn" else 1.0
+
+
+def rotate(vectors, angles, factor):
     """vectors: [tokens, heads, size]; the pairs are (i, i + size / 2)."""
     half = vectors.shape[-1] // 2
     first, second = vectors[..., :half], vectors[..., half:]
-    cos, sin = torch.cos(angles)[:, None, :], torch.sin(angles)[:, None, :]
+    cos, sin = factor * torch.cos(angles)[:, None, :], factor * torch.sin(angles)[:, None, :]
     return torch.cat([first * cos - second * sin, second * cos + first * sin], dim=-1)
 
 
@@ -205,7 +238,7 @@ def forward(config, weights, tokens):
         return y + w[name + ".bias"] if name + ".bias" in w else y
 
     positions = torch.arange(count, dtype=torch.float64)
-    angles = positions[:, None] * inverse_frequencies(config)[None, :]
+    angles, factor = positions[:, None] * inverse_frequencies(config)[None, :], attention_factor(config)
     # A token sees itself and those before it; with a window, itself and the window - 1 before it.
     distance = torch.arange(count)[:, None] - torch.arange(count)[None, :]
     seen = distance >= 0
@@ -216,8 +249,11 @@ def forward(config, weights, tokens):
     for layer in range(config["num_hidden_layers"]):
         base = f"model.layers.{layer}."
         h = norm(x, base + "input_layernorm.weight")
-        q = rotate(linear(h, base + "self_attn.q_proj").view(count, heads, size), angles)
-        k = rotate(linear(h, base + "self_attn.k_proj").view(count, -1, size), angles)
+        q = linear(h, base + "self_attn.q_proj").view(count, heads, size)
+        k = linear(h, base + "self_attn.k_proj").view(count, -1, size)
+        if config["model_type"] == "qwen3":
+            q, k = norm(q, base + "self_attn.q_norm.weight"), norm(k, base + "self_attn.k_norm.weight")
+        q, k = rotate(q, angles, factor), rotate(k, angles, factor)
         v = linear(h, base + "self_attn.v_proj").view(count, -1, size)
         mixed = []
         for head in range(heads):

@@ -15,16 +15,23 @@ enum class data_type : std::uint8_t { bf16, f16, f32 };
 
 enum class family : std::uint8_t { llama, mistral, qwen2, qwen3 };
 
-/// Rotary embedding, as in config.json's rope_theta and rope_scaling. `none`, `linear` (positions / factor) and
-/// `llama3` are known.
+/// Rotary embedding, as in config.json's rope_theta and rope_scaling. `none`, `linear` (positions / factor),
+/// `llama3` and `yarn` (Peng et al., "YaRN", section 3) are known.
 struct rope_config {
-  enum class scaling_kind : std::uint8_t { none, linear, llama3 };
+  enum class scaling_kind : std::uint8_t { none, linear, llama3, yarn };
   double theta = 10000.0;
   scaling_kind scaling = scaling_kind::none;
   double factor = 1.0;
   double low_frequency_factor = 1.0;
   double high_frequency_factor = 4.0;
   std::uint32_t original_positions = 8192;
+  /// Of `yarn`: pairs that turn more often than `fast_rotations` within the original context stay as they are, those
+  /// that turn less than `slow_rotations` are stretched; the pairs between them are counted in whole ones
+  /// (`whole_pairs`).
+  double fast_rotations = 32.0;
+  double slow_rotations = 1.0;
+  bool whole_pairs = true;
+  double attention_factor = 1.0; ///< queries and keys are multiplied by it as they turn
 };
 
 /// A decoder-only transformer of the Llama family, as read from config.json and generation_config.json.
