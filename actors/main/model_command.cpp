@@ -52,6 +52,24 @@ protocols::expected<model::model_directory, model::model_error> open(const std::
   return protocols::unexpected(model::model_error("this build of godwit has no embedded model; name a directory"));
 }
 
+/// Of a mixture with so many experts in each layer.
+std::uint64_t parameters_with(const model::config& c, std::uint32_t experts) noexcept {
+  const auto hidden = std::uint64_t{c.hidden};
+  const auto q = std::uint64_t{c.heads} * c.head_size;
+  const auto kv = std::uint64_t{c.kv_heads} * c.head_size;
+  const auto mlp = 3 * hidden * c.intermediate;
+  auto layer = 2 * hidden * q + 2 * hidden * kv + 2 * hidden;
+  layer += c.mixture.experts > 0 ? experts * mlp + c.mixture.experts * hidden : mlp;
+  if (c.qkv_bias) layer += q + 2 * kv;
+  if (c.qk_norm) layer += 2 * std::uint64_t{c.head_size};
+  if (c.output_bias) layer += hidden;
+  if (c.mlp_bias) layer += 2 * std::uint64_t{c.intermediate} + hidden;
+  const auto embeddings = std::uint64_t{c.vocabulary} * hidden * (c.tied_embeddings ? 1 : 2);
+  return embeddings + c.layers * layer + hidden;
+}
+
+std::uint64_t parameters_for_a_token(const model::config& c) noexcept { return parameters_with(c, c.mixture.chosen); }
+
 std::string rope_in_words(const model::rope_config& rope) {
   auto out = fmt::format("theta {:g}", rope.theta);
   if (rope.scaling == model::rope_config::scaling_kind::linear)
@@ -72,7 +90,8 @@ std::string table_of(const model::model_directory& m) {
       {"parameters", in_words(parameters_of(c))},
       {"weights", bytes_in_words(m.tensors->total_bytes()) + ", declared as " + model::to_string(c.type)},
       {"layers", std::to_string(c.layers)},
-      {"hidden size", fmt::format("{}, MLP {}", c.hidden, c.intermediate)},
+      {"hidden size",
+       fmt::format("{}, {} {}", c.hidden, c.mixture.experts > 0 ? "each expert" : "MLP", c.intermediate)},
       {"attention heads", fmt::format("{} of {}, {} for keys and values", c.heads, c.head_size, c.kv_heads)},
       {"context", fmt::format("{} tokens", c.positions_max)},
       {"rotary embedding", rope_in_words(c.rope)},
@@ -81,6 +100,9 @@ std::string table_of(const model::model_directory& m) {
       {"tokenizer", fmt::format("{} tokens", m.tokens->size())},
       {"chat template", m.chat_template ? "yes" : "no"},
   };
+  if (c.mixture.experts > 0)
+    rows.emplace_back("experts", fmt::format("{} a layer, {} for each token; {} parameters compute it",
+                                             c.mixture.experts, c.mixture.chosen, in_words(parameters_for_a_token(c))));
   if (c.sliding_window) rows.emplace_back("sliding window", fmt::format("{} tokens", *c.sliding_window));
   auto out = std::string{};
   for (const auto& [name, value] : rows) out += fmt::format("{:<18}{}\n", name, value);
@@ -98,6 +120,8 @@ std::string json_of(const model::model_directory& m) {
       {"layers", c.layers},
       {"hidden", c.hidden},
       {"intermediate", c.intermediate},
+      {"experts", c.mixture.experts},
+      {"experts_per_token", c.mixture.chosen},
       {"heads", c.heads},
       {"kv_heads", c.kv_heads},
       {"head_size", c.head_size},
@@ -133,18 +157,7 @@ std::optional<std::string> occupied(const std::filesystem::path& directory, bool
 
 } // namespace
 
-std::uint64_t parameters_of(const model::config& c) noexcept {
-  const auto hidden = std::uint64_t{c.hidden};
-  const auto q = std::uint64_t{c.heads} * c.head_size;
-  const auto kv = std::uint64_t{c.kv_heads} * c.head_size;
-  auto layer = 2 * hidden * q + 2 * hidden * kv + 3 * hidden * c.intermediate + 2 * hidden;
-  if (c.qkv_bias) layer += q + 2 * kv;
-  if (c.qk_norm) layer += 2 * std::uint64_t{c.head_size};
-  if (c.output_bias) layer += hidden;
-  if (c.mlp_bias) layer += 2 * std::uint64_t{c.intermediate} + hidden;
-  const auto embeddings = std::uint64_t{c.vocabulary} * hidden * (c.tied_embeddings ? 1 : 2);
-  return embeddings + c.layers * layer + hidden;
-}
+std::uint64_t parameters_of(const model::config& c) noexcept { return parameters_with(c, c.mixture.experts); }
 
 int write_random(const random_model_options& options, std::ostream& out, std::ostream& errors) {
   if (model::find_random_model(options.config) == nullptr) {

@@ -89,7 +89,8 @@ protocols::layered_model measure(const gpu::model::model_directory& model, std::
   const auto queries = std::uint64_t{c.heads} * c.head_size, keys = std::uint64_t{c.kv_heads} * c.head_size;
   protocols::layered_model out;
   out.layers = c.layers;
-  out.layer_bytes = (2 * hidden * (queries + keys) + 3 * hidden * c.intermediate + 2 * hidden) * value;
+  const std::uint64_t mlps = std::max(1U, c.mixture.experts), routers = c.mixture.experts * hidden;
+  out.layer_bytes = (2 * hidden * (queries + keys) + mlps * 3 * hidden * c.intermediate + routers + 2 * hidden) * value;
   const auto block = gpu::cuda::kv_geometry_of(c, *model.tensors).block_bytes / c.layers;
   out.layer_reserve = (tokens + protocols::tokens_per_block - 1) / protocols::tokens_per_block * block;
   out.first_bytes = out.last_bytes = std::uint64_t{c.vocabulary} * hidden * value;

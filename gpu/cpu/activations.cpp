@@ -37,6 +37,7 @@ activations::activations(memory_pool& memory, const packed_model& model, storage
   gemm_rows_ = tiles_ ? gemm_rows_max : 64;
   const auto& c = model.config;
   qkv_stride = model.layers.front().qkv.panels * lanes;
+  router_stride = model.layers.front().router.panels * lanes;
   half_width = round_up(c.head_size / 2, lanes);
   logits_stride = round_up(model.config.vocabulary, lanes);
   deepest_ = std::max({model.width, model.attention_width, model.mlp_width});
@@ -98,7 +99,12 @@ void activations::reserve(std::uint32_t rows, std::uint32_t logits_rows) {
       normed = space.take(std::size_t{room} * model_.width * activation);
       queries = space.take(std::size_t{room} * c.heads * round_up(c.head_size, tile_depth) * bytes_of(kv_));
       attended = space.take(std::size_t{room} * model_.attention_width * activation);
-      inner = space.take(std::size_t{room} * model_.mlp_width * activation);
+      const std::size_t routed = std::size_t{room} * std::max(1U, c.mixture.chosen);
+      inner = space.take(routed * model_.mlp_width * activation);
+      if (c.mixture.experts > 0) {
+        router = reinterpret_cast<float*>(space.take(std::size_t{room} * router_stride * sizeof(float)));
+        gathered = space.take(routed * model_.width * activation);
+      }
       if (model_.part.degree > 1)
         partial = reinterpret_cast<float*>(space.take(std::size_t{room} * model_.width * sizeof(float)));
       cosine = reinterpret_cast<float*>(space.take(std::size_t{room} * half_width * sizeof(float)));

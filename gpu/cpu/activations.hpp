@@ -52,12 +52,16 @@ public:
   std::byte* normed = nullptr;   ///< packed [rows][width]
   std::byte* queries = nullptr;  ///< for each kv head and slice packed [tokens * group][head width]
   std::byte* attended = nullptr; ///< packed [rows][attention width]
-  std::byte* inner = nullptr;    ///< packed [rows][mlp width]
+  std::byte* inner = nullptr;    ///< packed [rows][mlp width]; of experts [routed rows][mlp width], expert by expert
   float* cosine = nullptr;       ///< [rows][half width]
   float* sine = nullptr;
   float* last = nullptr; ///< residuals of the rows whose logits are computed
   std::byte* last_normed = nullptr;
   float* logits = nullptr; ///< [logits_rows_max][logits_stride]
+  // Of a mixture of experts only; a row is routed to as many as the router chooses:
+  float* router = nullptr;       ///< [rows][router_stride]: what the router says of each expert
+  std::byte* gathered = nullptr; ///< packed [routed rows][width], expert by expert
+  std::uint32_t router_stride = 0;
   // Of a model that is divided among devices only:
   float* partial = nullptr;    ///< [rows][width]: this device's part of a sum, then the sum
   float* own_logits = nullptr; ///< [logits_rows_max][vocabulary width of a part]

@@ -13,21 +13,10 @@
 
 namespace godwit::gpu::cpu {
 
-namespace {
-
-/// Pieces of a phase, each taken by one thread.
-template <class Body> void share(team::member& self, std::uint32_t count, const Body& body) {
-  for (std::uint32_t i = self.next(); i < count; i = self.next()) body(i);
-}
-
-constexpr std::uint32_t pieces(std::uint32_t count, std::uint32_t each) { return (count + each - 1) / each; }
-
-} // namespace
-
 forward_pass::forward_pass(engine_parts parts, step_plan plan)
-    : parts_(parts), plan_(std::move(plan)), group_(parts.model.config.heads / parts.model.config.kv_heads),
-      activation_(activations_for(parts.model.weights)), drawn_(draws() ? plan_.sampled : 0),
-      scores_(draws() ? plan_.scored : 0) {
+    : parts_(parts), plan_(std::move(plan)), routing_(parts.model.config.mixture, plan_.rows),
+      group_(parts.model.config.heads / parts.model.config.kv_heads), activation_(activations_for(parts.model.weights)),
+      drawn_(draws() ? plan_.sampled : 0), scores_(draws() ? plan_.scored : 0) {
   // Slices are referred to by address, which a move of the plan may have kept or not.
   for (std::size_t i = 0; i < plan_.slices.size(); ++i) plan_.slices[i].slice = &plan_.input.slices[i];
 }
@@ -114,7 +103,7 @@ bool forward_pass::begin(team::member& self) {
     const auto& c = model.config;
     if (model.attention_width != c.heads * c.head_size)
       std::memset(parts_.memory.attended, 0, std::size_t{plan_.rows} * model.attention_width * bytes_of(activation_));
-    if (model.mlp_width != round_up(c.intermediate, lanes))
+    if (c.mixture.experts == 0 && model.mlp_width != round_up(c.intermediate, lanes))
       std::memset(parts_.memory.inner, 0, std::size_t{plan_.rows} * model.mlp_width * bytes_of(activation_));
   }
   return true;
@@ -129,14 +118,7 @@ const std::byte* forward_pass::tile_of(const adapter_rows& adapted, std::uint32_
   const auto first = rows.front();
   if (first % lanes == 0 && rows[tall - 1] == first + tall - 1 && tall_of(first) == tall)
     return a + std::size_t{first} * depth * value;
-  const std::size_t unit = tile_depth * value;
-  for (std::uint32_t i = 0; i < tall; ++i) {
-    const auto row = rows[i];
-    const std::byte* from = a + std::size_t{row / lanes * lanes} * depth * value + row % lanes * unit;
-    std::byte* to = own.tile + i * unit;
-    for (std::uint32_t k = 0; k < depth; k += tile_depth, from += tall_of(row) * unit, to += tall * unit)
-      std::memcpy(to, from, unit);
-  }
+  gather_tile(activation_, a, plan_.rows, depth, rows.first(tall), own.tile);
   return own.tile;
 }
 
@@ -249,6 +231,20 @@ template <class Operation> bool forward_pass::meet(team::member& self, const Ope
   return !failed_;
 }
 
+bool forward_pass::sum_parts(team::member& self, const float* bias, std::uint32_t columns) {
+  const std::size_t width = parts_.model.width;
+  float* const partial = parts_.memory.partial;
+  const auto sum = [&](collective::communicator& all) { return all.all_reduce({partial, plan_.rows * width}); };
+  if (!meet(self, sum)) return false;
+  constexpr std::uint32_t rows_per_piece = 4;
+  share(self, pieces(plan_.rows, rows_per_piece), [&](std::uint32_t i) {
+    const std::uint32_t row = i * rows_per_piece;
+    parts_.kernels.add(parts_.memory.residual + row * width, width, partial + row * width, width, bias,
+                       std::min(rows_per_piece, plan_.rows - row), columns);
+  });
+  return true;
+}
+
 bool forward_pass::add_product(team::member& self, const packed_matrix& w, const std::byte* a, adapted_product what) {
   const std::size_t width = parts_.model.width;
   if (parts_.group != nullptr) {
@@ -259,15 +255,7 @@ bool forward_pass::add_product(team::member& self, const packed_matrix& w, const
               parts_.kernels.copy(partial + row * width + panel * lanes, width, y, stride, nullptr, rows,
                                   panels * lanes);
             });
-    const auto sum = [&](collective::communicator& all) { return all.all_reduce({partial, plan_.rows * width}); };
-    if (!meet(self, sum)) return false;
-    constexpr std::uint32_t rows_per_piece = 4;
-    share(self, pieces(plan_.rows, rows_per_piece), [&](std::uint32_t i) {
-      const std::uint32_t row = i * rows_per_piece;
-      parts_.kernels.add(parts_.memory.residual + row * width, width, partial + row * width, width, w.bias,
-                         std::min(rows_per_piece, plan_.rows - row), w.panels * lanes);
-    });
-    return true;
+    return sum_parts(self, w.bias, w.panels * lanes);
   }
   product(self, w, a, plan_.rows, what,
           [&](std::uint32_t row, std::uint32_t rows, std::uint32_t panel, std::uint32_t panels, const float* y,
@@ -406,13 +394,23 @@ bool forward_pass::layer(team::member& self, std::uint32_t index) {
   self.barrier();
 
   a = norm(self, w.mlp_norm);
-  product(self, w.gate_up, a, plan_.rows, adapted_product{index, layer_product::gate_up},
+  if (!w.experts.empty()) {
+    product(self, w.router, a, plan_.rows, std::nullopt,
+            [&](std::uint32_t row, std::uint32_t rows, std::uint32_t panel, std::uint32_t panels, const float* y,
+                std::size_t stride) {
+              parts_.kernels.copy(memory.router + std::size_t{row} * memory.router_stride + panel * lanes,
+                                  memory.router_stride, y, stride, nullptr, rows, panels * lanes);
+            });
+    self.barrier();
+    return mixture(self, w, a);
+  }
+  product(self, w.mlp.gate_up, a, plan_.rows, adapted_product{index, layer_product::gate_up},
           [&](std::uint32_t row, std::uint32_t rows, std::uint32_t panel, std::uint32_t panels, const float* y,
               std::size_t stride) {
             swiglu_job job;
             job.y = y;
             job.y_stride = stride;
-            job.bias = w.gate_up.bias != nullptr ? w.gate_up.bias + panel * lanes : nullptr;
+            job.bias = w.mlp.gate_up.bias != nullptr ? w.mlp.gate_up.bias + panel * lanes : nullptr;
             job.panels = panels;
             job.first_row = row;
             job.y_rows = rows;
@@ -423,7 +421,7 @@ bool forward_pass::layer(team::member& self, std::uint32_t index) {
             parts_.kernels.swiglu(activation_, job);
           });
   self.barrier();
-  return add_product(self, w.down, memory.inner, {index, layer_product::down});
+  return add_product(self, w.mlp.down, memory.inner, {index, layer_product::down});
 }
 
 void forward_pass::finish(team::member& self) {

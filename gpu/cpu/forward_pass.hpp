@@ -5,6 +5,7 @@
 #include "cpu/kv_pool.hpp"
 #include "cpu/packed_model.hpp"
 #include "cpu/rope.hpp"
+#include "cpu/routing.hpp"
 #include "cpu/step_plan.hpp"
 #include "cpu/team.hpp"
 
@@ -107,6 +108,15 @@ private:
   template <class Use>
   void product(team::member& self, const packed_matrix& w, const std::byte* a, std::uint32_t rows,
                std::optional<adapted_product> adapted, const Use& use) const;
+  /// The experts of a layer, once the router has spoken; `a`: what they are given. residual += what they compute, over
+  /// all devices. False: `failed_`.
+  bool mixture(team::member& self, const packed_layer& w, const std::byte* a);
+  /// Its parts: what experts are given, expert by expert; their gates and ups; their downs, weighted, added to `to`.
+  void gather(team::member& self, const std::byte* a);
+  void raise_experts(team::member& self, const packed_layer& w) const;
+  void lower_experts(team::member& self, const packed_layer& w, float* to) const;
+  /// residual += partial + bias, over all devices. False: `failed_`.
+  bool sum_parts(team::member& self, const float* bias, std::uint32_t columns);
   /// residual += a * w, over all devices. False: `failed_`.
   bool add_product(team::member& self, const packed_matrix& w, const std::byte* a, adapted_product what);
   /// Member 0 does what all devices do together, between two barriers. False: `failed_`.
@@ -114,6 +124,7 @@ private:
 
   engine_parts parts_;
   step_plan plan_;
+  routing routing_; ///< of the layer that is computed; member 0 groups it between two barriers
   std::uint32_t group_;
   storage activation_;
   const bool fetch_ahead_ = fetches_ahead();

@@ -1,5 +1,7 @@
 #include "cpu/model_tensors.hpp"
 
+#include "model/tensor_list.hpp"
+
 #include <stdexcept>
 
 namespace godwit::gpu::cpu {
@@ -52,6 +54,8 @@ void check(const model::config& c) {
   within("num_key_value_heads", c.kv_heads, 1, c.heads);
   within("head_dim", c.head_size, 2, 256);
   within("max_position_embeddings", c.positions_max, 1, 1U << 24);
+  within("num_experts", c.mixture.experts, 0, 1U << 16);
+  if (c.mixture.experts > 0) within("num_experts_per_tok", c.mixture.chosen, 1, c.mixture.experts);
   if (c.head_size % 2 != 0) fail("config.json: head_dim = " + std::to_string(c.head_size) + " is odd");
   if (c.heads % c.kv_heads != 0)
     fail("config.json: num_attention_heads = " + std::to_string(c.heads) +
@@ -61,9 +65,13 @@ void check(const model::config& c) {
 storage common_storage(const model_tensors& all) {
   const auto type = all.layers.front().query->type;
   bool same = all.head == nullptr ? all.embeddings->type == type : all.head->type == type;
-  for (const auto& l : all.layers)
-    for (const auto* tensor : {l.query, l.key, l.value, l.output, l.gate, l.up, l.down})
-      same = same && tensor->type == type;
+  const auto look_at = [&](std::initializer_list<const model::tensor_view*> tensors) {
+    for (const auto* tensor : tensors) same = same && (tensor == nullptr || tensor->type == type);
+  };
+  for (const auto& l : all.layers) {
+    look_at({l.query, l.key, l.value, l.output, l.gate, l.up, l.down, l.router});
+    for (const auto& expert : l.experts) look_at({expert.gate, expert.up, expert.down});
+  }
   return same ? storage_of(type) : storage::f32;
 }
 
@@ -86,9 +94,17 @@ model_tensors find_tensors(const model::config& c, const model::weights& weights
     l.key = tensors.get(attention + "k_proj.weight", {keys, hidden});
     l.value = tensors.get(attention + "v_proj.weight", {keys, hidden});
     l.output = tensors.get(attention + "o_proj.weight", {hidden, queries});
-    l.gate = tensors.get(mlp + "gate_proj.weight", {inner, hidden});
-    l.up = tensors.get(mlp + "up_proj.weight", {inner, hidden});
-    l.down = tensors.get(mlp + "down_proj.weight", {hidden, inner});
+    const auto experts = c.mixture.experts;
+    l.gate = tensors.get_if(experts == 0, mlp + "gate_proj.weight", {inner, hidden});
+    l.up = tensors.get_if(experts == 0, mlp + "up_proj.weight", {inner, hidden});
+    l.down = tensors.get_if(experts == 0, mlp + "down_proj.weight", {hidden, inner});
+    l.router = tensors.get_if(experts > 0, model::router_name(c, i) + ".weight", {experts, hidden});
+    for (std::uint32_t expert = 0; expert < experts; ++expert) {
+      const auto names = model::names_of_expert(c, i, expert);
+      l.experts.push_back({tensors.get(names.gate + ".weight", {inner, hidden}),
+                           tensors.get(names.up + ".weight", {inner, hidden}),
+                           tensors.get(names.down + ".weight", {hidden, inner})});
+    }
     l.query_bias = tensors.get_if(c.qkv_bias, attention + "q_proj.bias", {queries});
     l.key_bias = tensors.get_if(c.qkv_bias, attention + "k_proj.bias", {keys});
     l.value_bias = tensors.get_if(c.qkv_bias, attention + "v_proj.bias", {keys});

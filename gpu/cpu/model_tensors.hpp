@@ -10,11 +10,18 @@
 
 namespace godwit::gpu::cpu {
 
-/// The tensors of one layer, checked. Biases and the norms of heads are null where the model has none.
+struct expert_tensors {
+  const model::tensor_view *gate, *up, *down;
+};
+
+/// The tensors of one layer, checked. Biases and the norms of heads are null where the model has none; of a mixture of
+/// experts the MLP's are.
 struct layer_tensors {
   const model::tensor_view *query, *key, *value, *output, *gate, *up, *down;
   const model::tensor_view *query_bias, *key_bias, *value_bias, *output_bias, *gate_bias, *up_bias, *down_bias;
   const model::tensor_view *attention_norm, *query_norm, *key_norm, *mlp_norm;
+  const model::tensor_view* router;
+  std::vector<expert_tensors> experts;
 };
 
 struct model_tensors {

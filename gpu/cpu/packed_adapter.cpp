@@ -75,9 +75,9 @@ public:
            {{of(projection::query), queries}, {of(projection::key), keys}, {of(projection::value), keys}}, layer.qkv,
            hidden, false);
       take(layer_product::output, {{of(projection::output), hidden}}, layer.output, queries, false);
-      take(layer_product::gate_up, {{of(projection::gate), inner}, {of(projection::up), inner}}, layer.gate_up, hidden,
-           true);
-      take(layer_product::down, {{of(projection::down), hidden}}, layer.down, inner, false);
+      take(layer_product::gate_up, {{of(projection::gate), inner}, {of(projection::up), inner}}, layer.mlp.gate_up,
+           hidden, true);
+      take(layer_product::down, {{of(projection::down), hidden}}, layer.mlp.down, inner, false);
     }
   }
 

@@ -43,10 +43,9 @@ public:
       }
       layer.output = matrix(space, columns_of(t.output, queries, t.output_bias), queries.count);
       layer.mlp_norm = vector(space, t.mlp_norm, model_.width);
-      matrix_source gate_up{{some_of(t.gate, inner), some_of(t.up, inner)}, true, {}};
-      if (c.mlp_bias) gate_up.biases = {some_of(t.gate_bias, inner), some_of(t.up_bias, inner)};
-      layer.gate_up = matrix(space, gate_up, c.hidden);
-      layer.down = matrix(space, columns_of(t.down, inner, t.down_bias), inner.count);
+      if (c.mixture.experts == 0) layer.mlp = mlp(space, {t.gate, t.up, t.down}, inner, &t);
+      if (c.mixture.experts > 0) layer.router = matrix(space, {{all_of(t.router)}, false, {}}, c.hidden);
+      for (const auto& expert : t.experts) layer.experts.push_back(mlp(space, expert, inner, nullptr));
       model_.layers.push_back(layer);
     }
     if (model_.stage.ends()) {
@@ -66,6 +65,17 @@ private:
     matrix_source source{{{tensor, 0, tensor->shape[0], columns.first}}, false, {}};
     if (bias != nullptr) source.biases = {all_of(bias)};
     return source;
+  }
+
+  /// `of`: the layer, for its biases; null: an expert, which has none.
+  packed_mlp mlp(memory_layout& space, const expert_tensors& t, tensor_parallel::range inner, const layer_tensors* of) {
+    matrix_source gate_up{{some_of(t.gate, inner), some_of(t.up, inner)}, true, {}};
+    const bool biased = of != nullptr && model_.config.mlp_bias;
+    if (biased) gate_up.biases = {some_of(of->gate_bias, inner), some_of(of->up_bias, inner)};
+    packed_mlp out;
+    out.gate_up = matrix(space, gate_up, model_.config.hidden);
+    out.down = matrix(space, columns_of(t.down, inner, biased ? of->down_bias : nullptr), inner.count);
+    return out;
   }
 
   packed_matrix matrix(memory_layout& space, matrix_source source, std::uint32_t depth) {

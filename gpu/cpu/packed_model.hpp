@@ -18,11 +18,18 @@ struct packed_matrix {
   std::uint32_t depth = 0; ///< multiple of 32
 };
 
+/// An MLP: the layer's only one, or an expert.
+struct packed_mlp {
+  packed_matrix gate_up; ///< panels gate, up, gate, up ...
+  packed_matrix down;
+};
+
 struct packed_layer {
   packed_matrix qkv; ///< columns: query heads, key heads, value heads
   packed_matrix output;
-  packed_matrix gate_up; ///< panels gate, up, gate, up ...
-  packed_matrix down;
+  packed_mlp mlp;       ///< empty: a mixture of experts
+  packed_matrix router; ///< a column for each expert
+  std::vector<packed_mlp> experts;
   const float* attention_norm = nullptr;
   const float* query_norm = nullptr; ///< of a head, padded to a multiple of 32; null: none
   const float* key_norm = nullptr;

@@ -136,14 +136,22 @@ void unpack_row(storage kind, const std::byte* packed, std::uint32_t row, std::u
     out[k] = widen(type, packed + packed_offset(kind, row, k, depth) * bytes_of(kind));
 }
 
+void gather_tile(storage kind, const std::byte* packed, std::uint32_t rows, std::uint32_t depth,
+                 std::span<const std::uint32_t> wanted, std::byte* out) noexcept {
+  const std::size_t value = bytes_of(kind), unit = tile_depth * value;
+  const auto tall = static_cast<std::uint32_t>(wanted.size());
+  for (std::uint32_t i = 0; i < tall; ++i)
+    for (std::uint32_t k = 0; k < depth; k += tile_depth)
+      std::memcpy(out + packed_place(i, k, tall, depth) * value,
+                  packed + packed_place(wanted[i], k, rows, depth) * value, unit);
+}
+
 void pack_activations(storage kind, const float* from, std::uint32_t rows, std::uint32_t depth, void* out) noexcept {
   const std::uint32_t width = round_up(depth, tile_depth);
   for (std::uint32_t row = 0; row < rows; ++row) {
-    const std::uint32_t tile = row / lanes, tall = std::min(lanes, rows - tile * lanes);
     for (std::uint32_t k = 0; k < width; ++k) {
       const float value = k < depth ? from[std::size_t{row} * depth + k] : 0.0F;
-      const std::size_t at = std::size_t{tile} * lanes * width + std::size_t{k / tile_depth} * tall * tile_depth +
-                             (row % lanes) * tile_depth + k % tile_depth;
+      const std::size_t at = packed_place(row, k, rows, width);
       if (kind == storage::bf16)
         static_cast<std::uint16_t*>(out)[at] = narrow_to_bf16(value);
       else

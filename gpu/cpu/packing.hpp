@@ -45,6 +45,18 @@ void pack_panel(storage to, std::span<const source_row, lanes> rows, std::uint32
 /// One row of a packed matrix, widened: the embedding of a token when the output matrix is shared with it.
 void unpack_row(storage kind, const std::byte* packed, std::uint32_t row, std::uint32_t depth, float* out) noexcept;
 
+/// Where value k of a row lies in packed activations of `rows` rows; k and those behind it up to the next multiple of
+/// 32 lie together.
+[[nodiscard]] constexpr std::size_t packed_place(std::uint32_t row, std::uint32_t k, std::uint32_t rows,
+                                                 std::uint32_t depth) noexcept {
+  const std::uint32_t top = row / lanes * lanes, tall = rows - top < lanes ? rows - top : lanes;
+  return std::size_t{top} * depth + (std::size_t{k / tile_depth} * tall + row % lanes) * tile_depth + k % tile_depth;
+}
+
+/// Up to 16 rows of packed activations of `rows` rows, wherever they are, as a tile of their own.
+void gather_tile(storage kind, const std::byte* packed, std::uint32_t rows, std::uint32_t depth,
+                 std::span<const std::uint32_t> wanted, std::byte* out) noexcept;
+
 /// Row-major f32 [rows][depth] into packed activations; for tests and benchmarks, the kernels write theirs packed.
 void pack_activations(storage kind, const float* from, std::uint32_t rows, std::uint32_t depth, void* out) noexcept;
 

@@ -59,4 +59,13 @@ private:
   alignas(64) std::atomic<std::uint32_t> dispensed_{0};
 };
 
+/// Pieces of a phase, each taken by one thread.
+template <class Body> void share(team::member& self, std::uint32_t count, const Body& body) {
+  for (std::uint32_t i = self.next(); i < count; i = self.next()) body(i);
+}
+
+[[nodiscard]] constexpr std::uint32_t pieces(std::uint32_t count, std::uint32_t each) noexcept {
+  return (count + each - 1) / each;
+}
+
 } // namespace godwit::gpu::cpu

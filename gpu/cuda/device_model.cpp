@@ -86,6 +86,10 @@ void check_sizes(const model::config& c) {
                                " is no multiple of " + std::to_string(by) +
                                ", for which the CUDA kernels are made; --device cpu serves this model");
   };
+  if (c.mixture.experts > 0)
+    throw std::runtime_error("config.json: " + c.architecture +
+                             ": mixtures of experts are computed on CPUs only; "
+                             "--device cpu serves this model");
   divides("hidden_size", c.hidden, multiple);
   divides("intermediate_size", c.intermediate, multiple);
   constexpr std::array head_sizes{16U, 32U, 64U, 80U, 96U, 128U};

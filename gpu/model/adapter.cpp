@@ -179,6 +179,8 @@ adapter read_adapter(std::shared_ptr<const file_source> files, const config& con
       fail(" is of type " + in_quotes(tensor.unsupported) + "; supported: BF16, F16, F32");
     if (place->layer >= configuration.layers)
       fail(": the model has " + std::to_string(configuration.layers) + " layers");
+    if (configuration.mixture.experts > 0 && place->which >= projection::gate)
+      fail(" is not supported; of a mixture of experts adapters may change q, k, v and o projections");
     const auto [outputs, inputs] = shape_of(configuration, place->which);
     auto& update = out.layers[place->layer][static_cast<std::size_t>(place->which)];
     const auto& shape = tensor.view.shape;

@@ -23,6 +23,7 @@ constexpr std::uint32_t intermediate_max = 1U << 20U;
 constexpr std::uint32_t layers_max = 1024;
 constexpr std::uint32_t heads_max = 1024;
 constexpr std::uint32_t head_size_max = 1024;
+constexpr std::uint32_t experts_max = 1024;
 constexpr std::uint32_t positions_limit = 1U << 24U;
 constexpr std::size_t eos_max = 64;
 // transformers' MistralConfig and Qwen3Config, when the key is absent
@@ -33,11 +34,14 @@ struct known_architecture {
   std::string_view name;
   family kind;
 };
-constexpr std::array architectures{
-    known_architecture{"LlamaForCausalLM", family::llama}, known_architecture{"MistralForCausalLM", family::mistral},
-    known_architecture{"Qwen2ForCausalLM", family::qwen2}, known_architecture{"Qwen3ForCausalLM", family::qwen3}};
-constexpr auto supported_architectures =
-    "supported: LlamaForCausalLM, MistralForCausalLM, Qwen2ForCausalLM, Qwen3ForCausalLM";
+constexpr std::array architectures{known_architecture{"LlamaForCausalLM", family::llama},
+                                   known_architecture{"MistralForCausalLM", family::mistral},
+                                   known_architecture{"Qwen2ForCausalLM", family::qwen2},
+                                   known_architecture{"Qwen3ForCausalLM", family::qwen3},
+                                   known_architecture{"MixtralForCausalLM", family::mixtral},
+                                   known_architecture{"Qwen3MoeForCausalLM", family::qwen3_moe}};
+constexpr auto supported_architectures = "supported: LlamaForCausalLM, MistralForCausalLM, MixtralForCausalLM, "
+                                         "Qwen2ForCausalLM, Qwen3ForCausalLM, Qwen3MoeForCausalLM";
 
 void read_architecture(const json_reader& in, config& out) {
   const auto* names = in.array("architectures");
@@ -190,13 +194,36 @@ void read_rope(const json_reader& in, config& out) {
   scaling->fail("rope_type", in_quotes(*kind) + " is not supported; " + supported);
 }
 
+/// Qwen3-MoE may have a plain MLP in some of its layers.
+void refuse_plain_layers(const json_reader& in) {
+  if (in.count("decoder_sparse_step", 0, layers_max, 1) != 1)
+    in.fail("decoder_sparse_step", "experts in some layers only are not supported; supported: 1");
+  if (const auto* plain = in.array("mlp_only_layers"); plain != nullptr && !plain->empty())
+    in.fail("mlp_only_layers", "experts in some layers only are not supported; supported: []");
+}
+
+/// Absent fields are what transformers' MixtralConfig and Qwen3MoeConfig have for them.
+void read_mixture(const json_reader& in, config& out) {
+  auto& mixture = out.mixture;
+  if (out.kind == family::mixtral) {
+    mixture.experts = in.count("num_local_experts", 1, experts_max, 8);
+    mixture.chosen = in.count("num_experts_per_tok", 1, mixture.experts, std::min(2U, mixture.experts));
+  } else if (out.kind == family::qwen3_moe) {
+    refuse_plain_layers(in);
+    mixture.experts = in.count("num_experts", 1, experts_max, 128);
+    mixture.chosen = in.count("num_experts_per_tok", 1, mixture.experts, std::min(8U, mixture.experts));
+    mixture.normed = in.flag("norm_topk_prob", false);
+    out.intermediate = in.count("moe_intermediate_size", 1, intermediate_max, 768);
+  }
+}
+
 /// What a layer has besides its matrices and the two norms of every family.
 void read_extras(const json_reader& in, config& out) {
-  if (out.kind == family::llama || out.kind == family::qwen3)
+  if (out.kind == family::llama || out.kind == family::qwen3 || out.kind == family::qwen3_moe)
     out.qkv_bias = out.output_bias = in.flag("attention_bias", false);
   if (out.kind == family::llama) out.mlp_bias = in.flag("mlp_bias", false);
   if (out.kind == family::qwen2) out.qkv_bias = true;
-  out.qk_norm = out.kind == family::qwen3;
+  out.qk_norm = out.kind == family::qwen3 || out.kind == family::qwen3_moe;
   out.tied_embeddings = in.flag("tie_word_embeddings", false);
 }
 
@@ -222,10 +249,10 @@ std::optional<bool> windowed_layers(const json_reader& in, const config& out) {
 
 void read_window(const json_reader& in, config& out) {
   const auto windowed = windowed_layers(in, out);
-  if (out.kind == family::mistral) {
+  if (out.kind == family::mistral || out.kind == family::mixtral) {
     if (in.has("sliding_window"))
       out.sliding_window = in.count("sliding_window", 1, positions_limit);
-    else if (!in.has_key("sliding_window"))
+    else if (out.kind == family::mistral && !in.has_key("sliding_window"))
       out.sliding_window = mistral_default_window;
   } else if (out.kind != family::llama && in.flag("use_sliding_window", false) &&
              (in.has("sliding_window") || !in.has_key("sliding_window"))) {
@@ -299,6 +326,7 @@ config read_config(const file_source& files, bool& type_given) {
   read_architecture(in, out);
   refuse_what_would_be_wrong(in);
   read_sizes(in, out);
+  read_mixture(in, out);
   read_rope(in, out);
   read_extras(in, out);
   read_window(in, out);

@@ -12,14 +12,15 @@ constexpr std::uint64_t pages = 16;
 void add(hasher& h, const config& c) {
   h.word(static_cast<std::uint64_t>(c.kind));
   for (const std::uint32_t x : {c.vocabulary, c.hidden, c.intermediate, c.layers, c.heads, c.kv_heads, c.head_size,
-                                c.positions_max, c.rope.original_positions})
+                                c.positions_max, c.rope.original_positions, c.mixture.experts, c.mixture.chosen})
     h.word(x);
   h.word(static_cast<std::uint64_t>(c.rope.scaling));
   for (const double x :
        {c.rms_norm_epsilon, c.rope.theta, c.rope.factor, c.rope.low_frequency_factor, c.rope.high_frequency_factor,
         c.rope.fast_rotations, c.rope.slow_rotations, c.rope.attention_factor})
     h.number(x);
-  for (const bool x : {c.tied_embeddings, c.qkv_bias, c.qk_norm, c.output_bias, c.mlp_bias, c.rope.whole_pairs})
+  for (const bool x :
+       {c.tied_embeddings, c.qkv_bias, c.qk_norm, c.output_bias, c.mlp_bias, c.rope.whole_pairs, c.mixture.normed})
     h.word(x ? 1 : 0);
   h.word(c.sliding_window ? std::uint64_t{*c.sliding_window} + 1 : 0);
   h.word(c.eos.size()); // the planner ends answers there

@@ -102,11 +102,25 @@ std::string config_text(const config& c) {
     out["model_type"] = "mistral";
     out["sliding_window"] = c.sliding_window ? json::value(*c.sliding_window) : json::value(nullptr);
     break;
+  case family::mixtral:
+    out["model_type"] = "mixtral";
+    out["sliding_window"] = c.sliding_window ? json::value(*c.sliding_window) : json::value(nullptr);
+    out["num_local_experts"] = c.mixture.experts;
+    out["num_experts_per_tok"] = c.mixture.chosen;
+    break;
+  case family::qwen3_moe:
+    out["num_experts"] = c.mixture.experts;
+    out["num_experts_per_tok"] = c.mixture.chosen;
+    out["norm_topk_prob"] = c.mixture.normed;
+    out["moe_intermediate_size"] = c.intermediate;
+    out["decoder_sparse_step"] = 1;
+    out["mlp_only_layers"] = json::array{};
+    [[fallthrough]];
   case family::qwen3:
     out["attention_bias"] = c.qkv_bias;
     [[fallthrough]];
   case family::qwen2:
-    out["model_type"] = c.kind == family::qwen2 ? "qwen2" : "qwen3";
+    out["model_type"] = c.kind == family::qwen2 ? "qwen2" : c.kind == family::qwen3 ? "qwen3" : "qwen3_moe";
     out["use_sliding_window"] = c.sliding_window.has_value();
     if (c.sliding_window) {
       out["sliding_window"] = *c.sliding_window;

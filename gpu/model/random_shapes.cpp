@@ -1,6 +1,7 @@
 #include <godwit/gpu/model/random_model.hpp>
 
 #include <algorithm>
+#include <array>
 
 namespace godwit::gpu::model {
 
@@ -9,12 +10,11 @@ namespace {
 config base(family kind) {
   config c;
   c.kind = kind;
-  c.architecture = kind == family::llama     ? "LlamaForCausalLM"
-                   : kind == family::mistral ? "MistralForCausalLM"
-                   : kind == family::qwen2   ? "Qwen2ForCausalLM"
-                                             : "Qwen3ForCausalLM";
+  constexpr std::array names{"LlamaForCausalLM", "MistralForCausalLM", "Qwen2ForCausalLM",
+                             "Qwen3ForCausalLM", "MixtralForCausalLM", "Qwen3MoeForCausalLM"};
+  c.architecture = names[static_cast<std::size_t>(kind)];
   c.qkv_bias = kind == family::qwen2;
-  c.qk_norm = kind == family::qwen3;
+  c.qk_norm = kind == family::qwen3 || kind == family::qwen3_moe;
   c.type = data_type::bf16;
   c.bos = 0;
   c.eos = {2, 0};
@@ -84,9 +84,30 @@ std::vector<random_model_shape> make_shapes() {
   yarn.rope.attention_factor = 1.1386294361119891; // 0.1 ln 4 + 1
   all.push_back({"tiny-yarn", "as tiny-qwen3, stretched to four times its context by YaRN", yarn});
 
+  auto mixtral = tiny(family::mixtral);
+  mixtral.intermediate = 96;
+  mixtral.mixture = {4, 2, true};
+  all.push_back({"tiny-mixtral", "as tiny, Mixtral with 2 of 4 experts for each token", mixtral});
+
+  auto qwen3_moe = tiny(family::qwen3_moe);
+  qwen3_moe.head_size = 32;
+  qwen3_moe.intermediate = 48;
+  qwen3_moe.rope.theta = 1000000.0;
+  qwen3_moe.mixture = {16, 4, true};
+  all.push_back({"tiny-qwen3-moe", "as tiny-qwen3, with 4 of 16 experts for each token", qwen3_moe});
+
   all.push_back({"160m", "Llama, 12 layers of 768, 32,000 tokens, 0.3 GB", sized(768, 3072, 12, 12, 12, 32000, 2048)});
   all.push_back({"1b", "TinyLlama 1.1B's shape: 22 layers of 2048, 4 KV heads, 32,000 tokens, 2.2 GB",
                  sized(2048, 5632, 22, 32, 4, 32000, 2048)});
+
+  auto experts = sized(1024, 512, 16, 16, 4, 32000, 4096);
+  experts.kind = family::qwen3_moe;
+  experts.architecture = "Qwen3MoeForCausalLM";
+  experts.qk_norm = true;
+  experts.head_size = 64;
+  experts.mixture = {32, 4, true};
+  all.push_back(
+      {"1b-moe", "Qwen3-MoE, 16 layers of 1024, 4 of 32 experts for each token, 32,000 tokens, 1.8 GB", experts});
 
   auto large = sized(4096, 14336, 32, 32, 8, 128256, 8192);
   large.rope.theta = 500000.0;

@@ -2,6 +2,22 @@
 
 namespace godwit::gpu::model {
 
+namespace {
+
+std::string mixture_of(const config& c, std::uint32_t layer) {
+  return "model.layers." + std::to_string(layer) + (c.kind == family::mixtral ? ".block_sparse_moe." : ".mlp.");
+}
+
+} // namespace
+
+std::string router_name(const config& c, std::uint32_t layer) { return mixture_of(c, layer) + "gate"; }
+
+expert_names names_of_expert(const config& c, std::uint32_t layer, std::uint32_t expert) {
+  const auto one = mixture_of(c, layer) + "experts." + std::to_string(expert) + ".";
+  if (c.kind == family::mixtral) return {one + "w1", one + "w3", one + "w2"};
+  return {one + "gate_proj", one + "up_proj", one + "down_proj"};
+}
+
 std::vector<tensor_need> tensors_of(const config& c) {
   std::vector<tensor_need> all;
   const std::uint64_t hidden = c.hidden;
@@ -23,9 +39,17 @@ std::vector<tensor_need> tensors_of(const config& c) {
         all.push_back({layer + name, {c.head_size}, tensor_role::norm});
     linear(layer + "self_attn.o_proj", hidden, queries, tensor_role::residual_projection, c.output_bias);
     all.push_back({layer + "post_attention_layernorm.weight", {hidden}, tensor_role::norm});
-    linear(layer + "mlp.gate_proj", c.intermediate, hidden, tensor_role::projection, c.mlp_bias);
-    linear(layer + "mlp.up_proj", c.intermediate, hidden, tensor_role::projection, c.mlp_bias);
-    linear(layer + "mlp.down_proj", hidden, c.intermediate, tensor_role::residual_projection, c.mlp_bias);
+    const auto mlp = [&](const expert_names& names, bool bias) {
+      linear(names.gate, c.intermediate, hidden, tensor_role::projection, bias);
+      linear(names.up, c.intermediate, hidden, tensor_role::projection, bias);
+      linear(names.down, hidden, c.intermediate, tensor_role::residual_projection, bias);
+    };
+    if (c.mixture.experts == 0) {
+      mlp({layer + "mlp.gate_proj", layer + "mlp.up_proj", layer + "mlp.down_proj"}, c.mlp_bias);
+    } else {
+      linear(router_name(c, i), c.mixture.experts, hidden, tensor_role::projection, false);
+      for (std::uint32_t expert = 0; expert < c.mixture.experts; ++expert) mlp(names_of_expert(c, i, expert), false);
+    }
   }
   all.push_back({"model.norm.weight", {hidden}, tensor_role::norm});
   if (!c.tied_embeddings) all.push_back({"lm_head.weight", {c.vocabulary, hidden}, tensor_role::head});

@@ -23,6 +23,13 @@ struct tensor_need {
   return count;
 }
 
+/// Names of what a layer has in the place of its MLP where it is a mixture of experts, without ".weight".
+[[nodiscard]] std::string router_name(const config& configuration, std::uint32_t layer);
+struct expert_names {
+  std::string gate, up, down;
+};
+[[nodiscard]] expert_names names_of_expert(const config& configuration, std::uint32_t layer, std::uint32_t expert);
+
 /// All of them, in the order of a forward pass. `residual_projection` writes into the residual stream (o_proj,
 /// down_proj).
 [[nodiscard]] std::vector<tensor_need> tensors_of(const config& configuration);

@@ -49,6 +49,16 @@ std::vector<variant> variants() {
   c.head_size = 64;
   all.push_back({"stretched_by_yarn", c});
   c = tiny_config();
+  c.kind = model::family::mixtral;
+  c.intermediate = 72; // half of a tile is padding
+  c.mixture = {5, 2, true};
+  all.push_back({"mixtral", c});
+  c.kind = model::family::qwen3_moe;
+  c.qk_norm = true;
+  c.intermediate = 40;
+  c.mixture = {19, 6, false}; // more than a panel
+  all.push_back({"qwen3_moe_with_weights_of_all", c});
+  c = tiny_config();
   c.heads = c.kv_heads = 3;
   c.head_size = 8;
   c.hidden = 24;

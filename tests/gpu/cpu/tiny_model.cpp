@@ -4,6 +4,8 @@
 
 #include <godwit/gpu/event.hpp>
 
+#include <algorithm>
+#include <array>
 #include <cmath>
 #include <numbers>
 #include <random>
@@ -34,6 +36,17 @@ std::vector<std::byte> store(std::vector<float>& values, model::data_type type) 
   return out;
 }
 
+std::string mixture_of(const model::config& c, std::uint32_t layer) {
+  return "model.layers." + std::to_string(layer) + (c.kind == model::family::mixtral ? ".block_sparse_moe." : ".mlp.");
+}
+
+/// Gate, up and down, as Mixtral's and as Qwen's files name them.
+std::array<std::string, 3> expert_of(const model::config& c, std::uint32_t layer, std::uint32_t expert) {
+  const auto base = mixture_of(c, layer) + "experts." + std::to_string(expert);
+  if (c.kind == model::family::mixtral) return {base + ".w1.weight", base + ".w3.weight", base + ".w2.weight"};
+  return {base + ".gate_proj.weight", base + ".up_proj.weight", base + ".down_proj.weight"};
+}
+
 } // namespace
 
 memory_weights::memory_weights(const model::config& c, model::data_type type, unsigned seed) : type_(type) {
@@ -50,9 +63,21 @@ memory_weights::memory_weights(const model::config& c, model::data_type type, un
     add(a + "k_proj.weight", {kv, hidden}, 2 * size, 0, seed++);
     add(a + "v_proj.weight", {kv, hidden}, size, 0, seed++);
     add(a + "o_proj.weight", {hidden, q}, size, 0, seed++);
-    add(m + "gate_proj.weight", {in, hidden}, size, 0, seed++);
-    add(m + "up_proj.weight", {in, hidden}, size, 0, seed++);
-    add(m + "down_proj.weight", {hidden, in}, size, 0, seed++);
+    const auto add_mlp = [&](const std::string& gate, const std::string& up, const std::string& down) {
+      add(gate, {in, hidden}, size, 0, seed++);
+      add(up, {in, hidden}, size, 0, seed++);
+      add(down, {hidden, in}, size, 0, seed++);
+    };
+    if (c.mixture.experts == 0) {
+      add_mlp(m + "gate_proj.weight", m + "up_proj.weight", m + "down_proj.weight");
+    } else {
+      const auto mixture = mixture_of(c, i);
+      add(mixture + "gate.weight", {c.mixture.experts, hidden}, 3 * size, 0, seed++); // so that some weigh more
+      for (std::uint32_t expert = 0; expert < c.mixture.experts; ++expert) {
+        const auto [gate, up, down] = expert_of(c, i, expert);
+        add_mlp(gate, up, down);
+      }
+    }
     if (c.qkv_bias) {
       add(a + "q_proj.bias", {q}, 0.3F, 0, seed++);
       add(a + "k_proj.bias", {kv}, 0.3F, 0, seed++);
@@ -202,6 +227,31 @@ void add_to(row& x, const row& y) {
   for (std::size_t i = 0; i < x.size(); ++i) x[i] += y[i];
 }
 
+/// All experts, of which those with the highest probabilities count.
+row mixed(const model::config& c, const memory_weights& w, std::uint32_t layer, const row& h) {
+  row chances = times(w.values(mixture_of(c, layer) + "gate.weight"), h);
+  const double highest = *std::max_element(chances.begin(), chances.end());
+  double all = 0;
+  for (auto& chance : chances) all += chance = std::exp(chance - highest);
+  for (auto& chance : chances) chance /= all;
+  row falling = chances;
+  std::sort(falling.rbegin(), falling.rend());
+  const double least = falling[c.mixture.chosen - 1];
+  double chosen = 0;
+  for (const auto chance : chances) chosen += chance >= least ? chance : 0;
+  row out(h.size());
+  for (std::uint32_t expert = 0; expert < c.mixture.experts; ++expert) {
+    if (chances[expert] < least) continue;
+    const auto [gates, ups, downs] = expert_of(c, layer, expert);
+    row gate = times(w.values(gates), h);
+    const row up = times(w.values(ups), h);
+    for (std::size_t n = 0; n < gate.size(); ++n) gate[n] = gate[n] / (1 + std::exp(-gate[n])) * up[n];
+    const row down = times(w.values(downs), gate);
+    for (std::size_t n = 0; n < out.size(); ++n) out[n] += down[n] * chances[expert] / (c.mixture.normed ? chosen : 1);
+  }
+  return out;
+}
+
 } // namespace
 
 std::vector<double> plain_logits(const model::config& c, const memory_weights& w,
@@ -228,6 +278,10 @@ std::vector<double> plain_logits(const model::config& c, const memory_weights& w
       add_to(x, times(w.values(a + "o_proj.weight"), attended(c, q, keys[i], values[i]),
                       bias(c.output_bias, a + "o_proj.bias")));
       h = normed(x, w.values(layer + "post_attention_layernorm.weight"), c.rms_norm_epsilon);
+      if (c.mixture.experts > 0) {
+        add_to(x, mixed(c, w, i, h));
+        continue;
+      }
       row gate = times(w.values(m + "gate_proj.weight"), h, bias(c.mlp_bias, m + "gate_proj.bias"));
       const row up = times(w.values(m + "up_proj.weight"), h, bias(c.mlp_bias, m + "up_proj.bias"));
       for (std::size_t n = 0; n < gate.size(); ++n) gate[n] = gate[n] / (1 + std::exp(-gate[n])) * up[n];

@@ -52,6 +52,14 @@ std::string error_in(const made_adapter& from, const config& model = small_confi
   return {};
 }
 
+TEST(Adapter, OfAMixtureOfExpertsIsOfItsAttention) {
+  auto mixture = small_config();
+  mixture.mixture = {4, 2, true};
+  EXPECT_EQ(error_in(random_adapter_of(mixture, {projection::query, projection::output}, 3, 1), mixture), "");
+  EXPECT_THAT(error_in(random_adapter_of(mixture, {projection::query, projection::up}, 3, 1), mixture),
+              HasSubstr("is not supported; of a mixture of experts adapters may change q, k, v and o projections"));
+}
+
 TEST(Adapter, IsReadAsPeftWritesIt) {
   const auto made = random_adapter_of(small_config(), {projection::query, projection::down}, 3, 1, data_type::bf16);
   const auto read = read_adapter(in_memory(made, made.config_text()), small_config());

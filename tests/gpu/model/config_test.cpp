@@ -220,6 +220,48 @@ TEST(ModelConfig, YarnIsReadAsOthersReadIt) {
   EXPECT_DOUBLE_EQ(with(R"("factor": 1)").rope.attention_factor, 1.0);
 }
 
+TEST(ModelConfig, MixturesOfExpertsAreReadAsTransformersWritesThem) {
+  const std::filesystem::path goldens = std::filesystem::path(GODWIT_SOURCE_DIR) / "tests/gpu/model/golden";
+  auto opened = open_model(goldens / "mixtral");
+  ASSERT_TRUE(opened) << opened.error().what();
+  auto c = opened->configuration;
+  EXPECT_EQ(c.kind, family::mixtral);
+  EXPECT_EQ(c.mixture.experts, 4U);
+  EXPECT_EQ(c.mixture.chosen, 2U);
+  EXPECT_TRUE(c.mixture.normed);
+  EXPECT_EQ(c.intermediate, 24U);
+  EXPECT_FALSE(c.sliding_window);
+  opened = open_model(goldens / "qwen3-moe");
+  ASSERT_TRUE(opened) << opened.error().what();
+  c = opened->configuration;
+  EXPECT_EQ(c.kind, family::qwen3_moe);
+  EXPECT_EQ(c.mixture.experts, 8U);
+  EXPECT_EQ(c.mixture.chosen, 3U);
+  EXPECT_FALSE(c.mixture.normed);
+  EXPECT_EQ(c.intermediate, 16U) << "moe_intermediate_size, not intermediate_size";
+  EXPECT_TRUE(c.qk_norm);
+  EXPECT_FALSE(c.qkv_bias);
+  EXPECT_EQ(open_config(small_model()).mixture.experts, 0U);
+}
+
+TEST(ModelConfig, MixturesThatCannotBeComputedAreRefused) {
+  const auto with = [](const std::string& fields) {
+    return error_with(R"("LlamaForCausalLM"],)", R"("Qwen3MoeForCausalLM"], "num_experts": 4, )" + fields);
+  };
+  EXPECT_THAT(with(R"("num_experts_per_tok": 2,)"), HasSubstr("q_norm")) << "read, but of tensors for another model";
+  EXPECT_THAT(with(R"("num_experts_per_tok": 5,)"), HasSubstr("config.json: num_experts_per_tok: "));
+  EXPECT_THAT(with(R"("num_experts_per_tok": 0,)"), HasSubstr("config.json: num_experts_per_tok: "));
+  EXPECT_THAT(with(R"("num_experts_per_tok": 2, "decoder_sparse_step": 2,)"),
+              HasSubstr("config.json: decoder_sparse_step: experts in some layers only"));
+  EXPECT_THAT(with(R"("num_experts_per_tok": 2, "mlp_only_layers": [0],)"),
+              HasSubstr("config.json: mlp_only_layers: experts in some layers only"));
+  EXPECT_THAT(error_with(R"("LlamaForCausalLM"],)", R"("MixtralForCausalLM"], "num_local_experts": 100000,)"),
+              HasSubstr("config.json: num_local_experts: "));
+  EXPECT_THAT(error_with(R"("LlamaForCausalLM"],)", R"("MixtralForCausalLM"],)"),
+              HasSubstr("model.layers.0.block_sparse_moe.gate.weight"))
+      << "eight experts, two for each token, where the file says nothing";
+}
+
 TEST(ModelConfig, ANewerDtypeFieldIsReadAndAnAbsentOneComesFromTheWeights) {
   auto files = small_model();
   replace(files, "config.json", R"("torch_dtype": "float32")", R"("dtype": "bfloat16")");

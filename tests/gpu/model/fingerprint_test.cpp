@@ -62,6 +62,9 @@ TEST(Fingerprint, WhateverTokensDependOnChangesIt) {
   };
   changed("family", [](auto& c) { c.kind = family::qwen2; });
   changed("normed heads", [](auto& c) { c.qk_norm = true; });
+  changed("experts", [](auto& c) { c.mixture.experts = 8; });
+  changed("experts of a token", [](auto& c) { c.mixture.chosen = 2; });
+  changed("weights of experts", [](auto& c) { c.mixture.normed = !c.mixture.normed; });
   changed("rope theta", [](auto& c) { c.rope.theta *= 2; });
   changed("rope scaling", [](auto& c) { c.rope.scaling = rope_config::scaling_kind::linear; });
   changed("rope factor", [](auto& c) { c.rope.factor = 3; });

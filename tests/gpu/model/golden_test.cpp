@@ -125,7 +125,8 @@ TEST_P(Golden, Bf16LogitsAreCloseToTheFp32Reference) {
 }
 
 INSTANTIATE_TEST_SUITE_P(OfEachFamily, Golden,
-                         ::testing::Values("llama", "llama3", "llama-linear-biased", "mistral", "qwen2", "qwen3-yarn"),
+                         ::testing::Values("llama", "llama3", "llama-linear-biased", "mistral", "qwen2", "qwen3-yarn",
+                                           "mixtral", "qwen3-moe"),
                          [](const auto& each) {
                            std::string name = each.param;
                            std::replace(name.begin(), name.end(), '-', '_');

@@ -44,7 +44,9 @@ bool same(const config& a, const config& b) {
          a.rope.whole_pairs == b.rope.whole_pairs && a.rope.attention_factor == b.rope.attention_factor &&
          a.tied_embeddings == b.tied_embeddings && a.qkv_bias == b.qkv_bias && a.qk_norm == b.qk_norm &&
          a.output_bias == b.output_bias && a.mlp_bias == b.mlp_bias && a.sliding_window == b.sliding_window &&
-         a.type == b.type && a.bos == b.bos && a.eos == b.eos && a.default_temperature == b.default_temperature;
+         a.mixture.experts == b.mixture.experts && a.mixture.chosen == b.mixture.chosen &&
+         a.mixture.normed == b.mixture.normed && a.type == b.type && a.bos == b.bos && a.eos == b.eos &&
+         a.default_temperature == b.default_temperature;
 }
 
 std::string file_text(const std::filesystem::path& path) {
@@ -53,7 +55,8 @@ std::string file_text(const std::filesystem::path& path) {
 }
 
 TEST(RandomModel, EveryTinyOneIsADirectoryThatOpensAsItWasMeant) {
-  for (const auto* name : {"tiny", "tiny-llama3", "tiny-mistral", "tiny-qwen2", "tiny-qwen3", "tiny-yarn"}) {
+  for (const auto* name : {"tiny", "tiny-llama3", "tiny-mistral", "tiny-qwen2", "tiny-qwen3", "tiny-yarn",
+                           "tiny-mixtral", "tiny-qwen3-moe"}) {
     const tests::scratch_directory directory(name);
     const auto written = write_random_model(name, directory.path(), 7);
     ASSERT_TRUE(written) << written.error().what();

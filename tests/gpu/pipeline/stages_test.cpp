@@ -142,6 +142,10 @@ TEST(StagedModel, GivesTheBitsOfOneDeviceHoweverItIsCutInAnyChunks) {
   c.output_bias = c.mlp_bias = true;
   c.sliding_window = 37;
   shapes.push_back(c);
+  c = five_layers();
+  c.kind = model::family::qwen3_moe;
+  c.mixture = {7, 3, true};
+  shapes.push_back(c);
   for (const auto& shape : shapes)
     for (const auto type : {data_type::bf16, data_type::f32}) {
       const memory_weights weights(shape, type, 7);

@@ -46,6 +46,11 @@ std::vector<numbers> all_numbers() {
   c.head_size = 32;
   all.push_back({"all_biases_and_a_window", c});
   c = divisible_shape();
+  c.kind = model::family::qwen3_moe;
+  c.intermediate = 130; // of each expert; five tiles
+  c.mixture = {6, 3, true};
+  all.push_back({"a_mixture_of_experts", c});
+  c = divisible_shape();
   c.heads = 4;
   c.hidden = 24;
   c.intermediate = 90; // fewer tiles than devices

@@ -91,6 +91,28 @@ MODELS = {
             "beta_slow": 0.5,
         },
     },
+    "mixtral": {
+        "architectures": ["MixtralForCausalLM"],
+        "model_type": "mixtral",
+        "rope_theta": 1000000.0,
+        "sliding_window": None,
+        "num_local_experts": 4,
+        "num_experts_per_tok": 2,
+        "intermediate_size": 24,
+    },
+    "qwen3-moe": {
+        "architectures": ["Qwen3MoeForCausalLM"],
+        "model_type": "qwen3_moe",
+        "tie_word_embeddings": True,
+        "head_dim": 16,
+        "rope_theta": 10000.0,
+        "num_experts": 8,
+        "num_experts_per_tok": 3,
+        "norm_topk_prob": False,
+        "moe_intermediate_size": 16,  # intermediate_size is of layers without experts, of which there are none
+        "decoder_sparse_step": 1,
+        "mlp_only_layers": [],
+    },
 }
 
 
@@ -98,8 +120,26 @@ def head_size(config):
     return config.get("head_dim") or config["hidden_size"] // config["num_attention_heads"]
 
 
+def experts(config):
+    return config.get("num_local_experts") or config.get("num_experts") or 0
+
+
+def router(config, base):
+    return base + ("block_sparse_moe.gate" if config["model_type"] == "mixtral" else "mlp.gate")
+
+
+def mlps(config, base):
+    """Names of gate, up and down: of the layer's MLP, or of each expert."""
+    if not experts(config):
+        return [[base + "mlp." + part for part in ("gate_proj", "up_proj", "down_proj")]]
+    if config["model_type"] == "mixtral":
+        return [[f"{base}block_sparse_moe.experts.{i}.{part}" for part in ("w1", "w3", "w2")] for i in range(experts(config))]
+    parts = ("gate_proj", "up_proj", "down_proj")
+    return [[f"{base}mlp.experts.{i}.{part}" for part in parts] for i in range(experts(config))]
+
+
 def tensor_shapes(config):
-    hidden, inner = config["hidden_size"], config["intermediate_size"]
+    hidden, inner = config["hidden_size"], config.get("moe_intermediate_size", config["intermediate_size"])
     queries = config["num_attention_heads"] * head_size(config)
     keys = config["num_key_value_heads"] * head_size(config)
     attention_bias = config.get("attention_bias", False)
@@ -117,16 +157,19 @@ def tensor_shapes(config):
         base = f"model.layers.{layer}."
         shapes[base + "input_layernorm.weight"] = (hidden,)
         shapes[base + "post_attention_layernorm.weight"] = (hidden,)
-        if config["model_type"] == "qwen3":
+        if config["model_type"].startswith("qwen3"):
             shapes[base + "self_attn.q_norm.weight"] = (head_size(config),)
             shapes[base + "self_attn.k_norm.weight"] = (head_size(config),)
         linear(base + "self_attn.q_proj", queries, hidden, qkv_bias)
         linear(base + "self_attn.k_proj", keys, hidden, qkv_bias)
         linear(base + "self_attn.v_proj", keys, hidden, qkv_bias)
         linear(base + "self_attn.o_proj", hidden, queries, attention_bias)
-        linear(base + "mlp.gate_proj", inner, hidden, config.get("mlp_bias", False))
-        linear(base + "mlp.up_proj", inner, hidden, config.get("mlp_bias", False))
-        linear(base + "mlp.down_proj", hidden, inner, config.get("mlp_bias", False))
+        if experts(config):
+            linear(router(config, base), experts(config), hidden, False)
+        for names in mlps(config, base):
+            linear(names[0], inner, hidden, config.get("mlp_bias", False))
+            linear(names[1], inner, hidden, config.get("mlp_bias", False))
+            linear(names[2], hidden, inner, config.get("mlp_bias", False))
     return shapes
 
 
@@ -251,7 +294,7 @@ def forward(config, weights, tokens):
         h = norm(x, base + "input_layernorm.weight")
         q = linear(h, base + "self_attn.q_proj").view(count, heads, size)
         k = linear(h, base + "self_attn.k_proj").view(count, -1, size)
-        if config["model_type"] == "qwen3":
+        if config["model_type"].startswith("qwen3"):
             q, k = norm(q, base + "self_attn.q_norm.weight"), norm(k, base + "self_attn.k_norm.weight")
         q, k = rotate(q, angles, factor), rotate(k, angles, factor)
         v = linear(h, base + "self_attn.v_proj").view(count, -1, size)
@@ -261,8 +304,20 @@ def forward(config, weights, tokens):
             mixed.append(torch.softmax(scores.masked_fill(~seen, -math.inf), dim=-1) @ v[:, head // groups])
         x = x + linear(torch.cat(mixed, dim=-1), base + "self_attn.o_proj")
         h = norm(x, base + "post_attention_layernorm.weight")
-        gate = torch.nn.functional.silu(linear(h, base + "mlp.gate_proj"))
-        x = x + linear(gate * linear(h, base + "mlp.up_proj"), base + "mlp.down_proj")
+
+        def mlp(names):
+            return linear(torch.nn.functional.silu(linear(h, names[0])) * linear(h, names[1]), names[2])
+
+        if not experts(config):
+            x = x + mlp(mlps(config, base)[0])
+            continue
+        chances = torch.softmax(linear(h, router(config, base)), dim=-1)
+        best, which = torch.topk(chances, config["num_experts_per_tok"], dim=-1)
+        if config.get("norm_topk_prob", True):  # Mixtral has no such field and always norms
+            best = best / best.sum(dim=-1, keepdim=True)
+        # Every expert for every token, of which most weigh nothing.
+        weights_of_all = torch.zeros_like(chances).scatter(-1, which, best)
+        x = x + sum(weights_of_all[:, i : i + 1] * mlp(names) for i, names in enumerate(mlps(config, base)))
     x = norm(x, "model.norm.weight")
     return x @ w.get("lm_head.weight", w["model.embed_tokens.weight"]).T
 

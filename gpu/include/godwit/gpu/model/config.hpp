@@ -13,7 +13,7 @@ enum class data_type : std::uint8_t { bf16, f16, f32 };
 [[nodiscard]] std::size_t bytes_of(data_type type) noexcept;
 [[nodiscard]] std::string to_string(data_type type);
 
-enum class family : std::uint8_t { llama, mistral, qwen2, qwen3 };
+enum class family : std::uint8_t { llama, mistral, qwen2, qwen3, mixtral, qwen3_moe };
 
 /// Rotary embedding, as in config.json's rope_theta and rope_scaling. `none`, `linear` (positions / factor),
 /// `llama3` and `yarn` (Peng et al., "YaRN", section 3) are known.
@@ -34,13 +34,22 @@ struct rope_config {
   double attention_factor = 1.0; ///< queries and keys are multiplied by it as they turn
 };
 
+/// Experts in the place of each layer's MLP (Mixtral, Qwen3-MoE): a router chooses some of them for each token, and
+/// what they compute is added up by the router's weights.
+struct mixture_config {
+  std::uint32_t experts = 0; ///< of a layer; 0: a plain MLP
+  std::uint32_t chosen = 0;  ///< for each token
+  bool normed = true;        ///< the weights of those that are chosen add up to one, else those of all
+};
+
 /// A decoder-only transformer of the Llama family, as read from config.json and generation_config.json.
 struct config {
   family kind = family::llama;
   std::string architecture; ///< as in the file: "LlamaForCausalLM"
   std::uint32_t vocabulary = 0;
   std::uint32_t hidden = 0;
-  std::uint32_t intermediate = 0;
+  std::uint32_t intermediate = 0; ///< of the MLP, or of one expert
+  mixture_config mixture;
   std::uint32_t layers = 0;
   std::uint32_t heads = 0;
   std::uint32_t kv_heads = 0;
