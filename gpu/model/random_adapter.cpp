@@ -22,9 +22,11 @@ void write_random_adapter(const config& configuration, std::uint32_t rank, std::
                       std::to_string(rank));
   std::vector<tensor_need> tensors;
   boost::json::array modules;
-  for (std::size_t i = 0; i < projections; ++i) modules.emplace_back(adapter_module(static_cast<projection>(i)));
+  // Attention's alone where experts are in the place of the MLP.
+  const auto some = configuration.mixture.experts > 0 ? static_cast<std::size_t>(projection::gate) : projections;
+  for (std::size_t i = 0; i < some; ++i) modules.emplace_back(adapter_module(static_cast<projection>(i)));
   for (std::uint32_t layer = 0; layer < configuration.layers; ++layer)
-    for (std::size_t i = 0; i < projections; ++i) {
+    for (std::size_t i = 0; i < some; ++i) {
       const auto which = static_cast<projection>(i);
       const auto [outputs, inputs] = shape_of(configuration, which);
       tensors.push_back({adapter_tensor(layer, which, 'A'), {rank, inputs}, tensor_role::projection});
