@@ -87,9 +87,16 @@ runtime::behavior_of<frontend_interface> frontend::make_behavior() {
           [this](history_query& query) { return history(query); }};
 }
 
+void frontend::on_fault(const std::exception_ptr& failure, std::string_view where) {
+  actor_base::on_fault(failure, where);
+  failed_ = true;
+  quit(runtime::stop_reason::failed);
+}
+
 void frontend::on_stop() {
   stopping_ = true;
-  while (!open_.empty()) fail(open_.begin()->first, failure_kind::unavailable, "the server is shutting down");
+  const char* const why = failed_ ? "the server's front end failed and starts anew" : "the server is shutting down";
+  while (!open_.empty()) fail(open_.begin()->first, failure_kind::unavailable, why);
 }
 
 template <class Call> bool frontend::tell_client(protocols::request_id id, const char* what, const Call& call) {
@@ -115,7 +122,8 @@ frontend::open_request* frontend::find(protocols::request_id id) {
 }
 
 void frontend::submit(submission& what) {
-  if (open_.size() >= options_.requests_max) {
+  // What goes on with a taken one is of no further client: its search bounds how many there are.
+  if (open_.size() >= options_.requests_max && !what.continues) {
     const auto level = std::min<std::size_t>(what.request.execution_level, levels_.size() - 1);
     count("overloaded", levels_[level].name);
     ++counts_.failed_total;
@@ -151,7 +159,7 @@ void frontend::submit(submission& what) {
   const auto sample = what.first_sample ? by_sink_.find(what.first_sample.get()) : by_sink_.end();
   auto* const first = sample == by_sink_.end() ? nullptr : find(sample->second);
   r.forecast = first != nullptr ? first->forecast : forecast(r.request);
-  if (options_.on_forecast) options_.on_forecast(id, r.forecast);
+  if (options_.on_forecast) tell_watcher("on_forecast", [&] { options_.on_forecast(id, r.forecast); });
   r.request.expected_tokens = r.forecast.tokens;
   r.request.ttft_ns = r.ttft.count();
   by_sink_[r.sink.get()] = id;
@@ -350,7 +358,8 @@ bool frontend::settle(protocols::request_id id, const instance_entry& entry, pro
     r.placing = false;
     release_followers(r);
     r.placed = now();
-    if (options_.on_dispatched) options_.on_dispatched(id, entry.instance, r.expected);
+    if (options_.on_dispatched)
+      tell_watcher("on_dispatched", [&] { options_.on_dispatched(id, entry.instance, r.expected); });
     options_.log.request(id).debug("dispatched to instance {} with epoch {}", entry.instance.value(), epoch.value());
     return true;
   }

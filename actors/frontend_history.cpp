@@ -141,7 +141,7 @@ void frontend::remember_dispatch(open_request& r, protocols::epoch epoch, protoc
 void frontend::remember_loss(open_request& r, protocols::instance_id instance, protocols::epoch epoch) {
   note_ownership(r.request.request, epoch, "lost", instance);
   r.trail.add({request_event::kind::lost, (now() - r.arrived).count(), instance, epoch});
-  if (options_.on_lost) options_.on_lost(r.request.request);
+  if (options_.on_lost) tell_watcher("on_lost", [&] { options_.on_lost(r.request.request); });
 }
 
 } // namespace godwit::actors

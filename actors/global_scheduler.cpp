@@ -232,6 +232,11 @@ scheduler_view global_scheduler::view() const {
   return out;
 }
 
+void global_scheduler::on_fault(const std::exception_ptr& failure, std::string_view where) {
+  actor_base::on_fault(failure, where);
+  quit(runtime::stop_reason::failed);
+}
+
 // --- dispatch
 
 task<dispatch_decision> global_scheduler::stand_in_line(dispatch_query query) {
@@ -244,8 +249,10 @@ task<dispatch_decision> global_scheduler::stand_in_line(dispatch_query query) {
     too_many->done(std::move(full));
   };
   auto decision = co_await callback<dispatch_decision>(stand);
-  if (!decision) co_return dispatch_decision{};
-  co_return std::move(*decision);
+  if (decision) co_return std::move(*decision);
+  dispatch_decision none; // of one that fails
+  none.stale = true;
+  co_return none;
 }
 
 void global_scheduler::decide_all() {

@@ -91,6 +91,7 @@ task<expected<join_answer>> member::join() {
   auto found = co_await callback<found_head>(options_.ask_timeout * 4, search);
   if (!found) co_return found.error();
   if (!*found) co_return found->error();
+  if (retiring_) co_return runtime::async::error{runtime::async::error_code::down, "this member leaves"};
   head_ = std::move(**found);
   topology_ = {}; // an earlier head's versions say nothing about this one's, which come before its answer
   // Watched before it is asked, so that a head that dies meanwhile is noticed.

@@ -62,7 +62,11 @@ void head_connector::work() {
       if (stopping_) return;
       done = std::exchange(order_, {});
     }
-    done(system_.remote<actors::node_interface>(head_.host, head_.port, connect_timeout));
+    try {
+      done(system_.remote<actors::node_interface>(head_.host, head_.port, connect_timeout));
+    } catch (const std::exception& failure) { // for want of memory: the next attempt may have it
+      done(runtime::async::error{runtime::async::error_code::failed, failure.what()});
+    }
   }
 }
 

@@ -140,7 +140,11 @@ void trace_dumper::work() {
       jobs_.pop_front();
       busy_ = true;
       lock.unlock();
-      job();
+      try {
+        job();
+      } catch (const std::exception& failure) {
+        log_.error("a dump of the flight recorder failed: {}", failure.what());
+      }
       lock.lock();
       busy_ = false;
     }
@@ -156,6 +160,17 @@ void trace_dumper::after_crash() {
 }
 
 actors::dumped_file trace_dumper::write(const std::string& reason, std::chrono::nanoseconds last) {
+  try {
+    return write_now(reason, last);
+  } catch (const std::exception& failure) { // for want of memory, most likely that of the fault which is dumped
+    actors::dumped_file out;
+    out.error = failure.what();
+    log_.error("cannot dump the flight recorder ({}): {}", reason, failure.what());
+    return out;
+  }
+}
+
+actors::dumped_file trace_dumper::write_now(const std::string& reason, std::chrono::nanoseconds last) {
   actors::dumped_file out;
   auto recording = recorder_->snapshot(last);
   if (!recording.processes.empty()) recording.processes.front().facts.emplace_back("dumped", reason);

@@ -51,6 +51,7 @@ private:
   void work();
   void after_crash();
   [[nodiscard]] actors::dumped_file write(const std::string& reason, std::chrono::nanoseconds last);
+  [[nodiscard]] actors::dumped_file write_now(const std::string& reason, std::chrono::nanoseconds last);
   [[nodiscard]] actors::dump_part read_now(const actors::dump_part_query& query) const;
 
   std::shared_ptr<runtime::trace::recorder> recorder_;

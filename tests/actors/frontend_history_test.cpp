@@ -554,6 +554,23 @@ TEST_F(FrontendHistory, WhatGoesOnWithSomethingIsNotTurnedAway) {
     for (const auto& order : journal->admitted) EXPECT_TRUE(order.taken_before);
 }
 
+TEST(FrontendPlaces, WhatGoesOnNeedsNone) {
+  sim_cluster cluster({.adjust = [](actors::node_options& o) { o.frontend.requests_max = 2; }});
+  std::vector<std::shared_ptr<recording_sink>> sinks{cluster.submit(1, 10, 100), cluster.submit(2, 10, 100)};
+  const auto refused = cluster.submit(3, 10, 20);
+  auto more = std::make_shared<actors::submission>();
+  sinks.push_back(std::make_shared<recording_sink>());
+  more->request.prompt = {1, 2, 3};
+  more->request.stop.max_tokens = 20;
+  more->continues = true;
+  more->sink = sinks.back();
+  cluster.submit(std::move(more));
+  EXPECT_TRUE(cluster.run_until_ended(sinks));
+  for (const auto& sink : sinks) EXPECT_TRUE(sink->finished) << "a step of a search, between two of which others came";
+  ASSERT_TRUE(refused->failed);
+  EXPECT_EQ(refused->failed->kind, actors::failure_kind::overloaded);
+}
+
 TEST_F(FrontendHistory, AnInstanceWhoseWholePoolIsTooSmallIsAvoided) {
   journals[0]->answer = journals[1]->answer = protocols::refusal::never_fits;
   const auto sink = submit("a");

@@ -41,6 +41,7 @@ public:
   struct journal {
     std::vector<actors::dispatch_query> queries;
     std::vector<std::size_t> placed, refused; ///< indices
+    std::vector<std::size_t> left;            ///< of those who are to dispatch without the scheduler
   };
   asker(runtime::actor_context context, runtime::handle<actors::scheduler_interface> whom, std::shared_ptr<journal> to)
       : actor(context), whom_(std::move(whom)), to_(std::move(to)) {}
@@ -53,8 +54,12 @@ public:
 private:
   runtime::async::task<void> ask_one(std::size_t index) {
     const auto answer = co_await ask(whom_, 10s, to_->queries[index]);
-    EXPECT_TRUE(answer && (answer->found || answer->overloaded));
-    if (answer) (answer->found ? to_->placed : to_->refused).push_back(index);
+    if (!answer || answer->stale) {
+      to_->left.push_back(index);
+      co_return;
+    }
+    EXPECT_TRUE(answer->found || answer->overloaded);
+    (answer->found ? to_->placed : to_->refused).push_back(index);
   }
   runtime::handle<actors::scheduler_interface> whom_;
   std::shared_ptr<journal> to_;
@@ -583,6 +588,22 @@ TEST_F(Scheduler, ADispatchPolicyThatThrowsHasHomesDispatchWithoutItUntilItDoesN
   EXPECT_EQ(count_of(lines->text(), "the dispatch policy failed: no such table"), 1U) << lines->text();
   throws = false;
   EXPECT_EQ(decide().instance, instance_id{1});
+}
+
+// Nobody knows then what its books are worth. Homes hear of it, and dispatch without it.
+TEST_F(Scheduler, EndsWithAllThatStandInItsLineWhenItsBooksAreWrong) {
+  bool throws = true;
+  start_choosing(2, [&](std::size_t, const protocols::dispatch_demand&) -> std::size_t {
+    if (std::exchange(throws, false)) throw protocols::contract_violation("an instance has two places");
+    return 1;
+  });
+  for (std::uint32_t i = 0; i < 2; ++i) report(load(i, 10, 1));
+  const auto journal = std::make_shared<asker::journal>();
+  journal->queries.assign(4, actors::dispatch_query{20, 10, 0});
+  system->tell(system->spawn<asker>(scheduler, journal), start_asking{});
+  world->run_for(100ms);
+  EXPECT_EQ(journal->left.size(), 4U) << "at once, and not when they are tired of waiting";
+  EXPECT_FALSE(system->ask(scheduler, 1s, actors::status_query{})) << "its node starts another";
 }
 
 TEST_F(Scheduler, APolicyIsToldWhatARequestsPlaceInAQueueDependsOn) {

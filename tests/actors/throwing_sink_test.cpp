@@ -147,4 +147,73 @@ TEST(ThrowingSink, OfARequestThatIsOneTooManyIsNotToldAgain) {
   EXPECT_EQ(thrower->calls_after, 0);
 }
 
+// What an embedder's watchers throw is nobody's affair but theirs.
+TEST(ThrowingWatcher, CostsNoRequestAnything) {
+  int thrown = 0;
+  const auto throws = [&thrown](auto&&...) {
+    ++thrown;
+    throw std::runtime_error("a full disk");
+  };
+  sim_cluster_options o;
+  o.adjust = [&](actors::node_options& n) {
+    n.frontend.on_forecast = throws;
+    n.frontend.on_dispatched = throws;
+    n.frontend.on_lost = throws;
+  };
+  sim_cluster cluster(std::move(o));
+  std::vector<std::shared_ptr<recording_sink>> sinks;
+  for (std::uint32_t i = 0; i < 6; ++i) sinks.push_back(cluster.submit(i, 10, 100));
+  cluster.run_for(2ms);
+  ASSERT_TRUE(cluster.cluster->kill_instance(protocols::instance_id{0}));
+  EXPECT_TRUE(cluster.run_until_ended(sinks));
+  for (const auto& sink : sinks) {
+    EXPECT_EQ(sink->tokens.size(), 100U);
+    EXPECT_EQ(sink->endings, 1);
+  }
+  EXPECT_GT(thrown, 12) << "requests were lost, too";
+  EXPECT_THAT(cluster.reports, ::testing::Contains("frontend: on_lost threw: a full disk"));
+}
+
+/// Throws once, where it has no business to.
+class throwing_log final : public runtime::log::backend {
+public:
+  [[nodiscard]] std::chrono::nanoseconds now() override { return {}; }
+  void write(const runtime::log::record& r) override {
+    if (armed && std::string_view(r.text).starts_with("accepted")) {
+      armed = false;
+      throw std::runtime_error("no memory");
+    }
+  }
+  void flush() override {}
+  [[nodiscard]] std::uint64_t dropped() const override { return 0; }
+  bool armed = false;
+};
+
+// Its books may be wrong: it ends all that it has, and its node starts another one.
+TEST(FrontEndThatFails, TellsEveryClientAndComesBack) {
+  const auto log = std::make_shared<throwing_log>();
+  auto o = one_instance();
+  o.adjust = [&](actors::node_options& n) {
+    n.frontend.log = runtime::log::logger(log, runtime::log::level_filter(runtime::log::level::debug));
+  };
+  sim_cluster cluster(std::move(o));
+  std::vector<std::shared_ptr<recording_sink>> sinks;
+  for (std::uint32_t i = 0; i < 3; ++i) sinks.push_back(cluster.submit(i, 10, 400));
+  cluster.run_for(5ms);
+  log->armed = true;
+  sinks.push_back(cluster.submit(3, 10, 400));
+  cluster.run_for(10ms);
+  for (const auto& sink : sinks) {
+    EXPECT_EQ(sink->endings, 1);
+    ASSERT_TRUE(sink->failed);
+    EXPECT_EQ(sink->failed->kind, actors::failure_kind::unavailable);
+    EXPECT_THAT(sink->failed->message, HasSubstr("failed"));
+  }
+  cluster.run_for(10s);
+  const auto later = cluster.submit(4, 10, 20);
+  EXPECT_TRUE(cluster.run_until_ended({later}));
+  EXPECT_TRUE(later->finished);
+  EXPECT_EQ(cluster.blocks_used(), 0U) << "instances dropped what nobody waits for";
+}
+
 } // namespace godwit::test

@@ -209,7 +209,12 @@ void session::read_on() {
 
 void session::received(error_code ec, std::string_view bytes) {
   reading_ = false;
-  if (!bytes.empty()) in_.commit(asio::buffer_copy(in_.prepare(bytes.size()), asio::buffer(bytes)));
+  try {
+    if (!bytes.empty()) in_.commit(asio::buffer_copy(in_.prepare(bytes.size()), asio::buffer(bytes)));
+  } catch (const std::exception&) { // no memory for them: what follows would make no sense
+    end_ = true;
+    abort();
+  }
   if (ec) {
     end_ = true;
     // A client that has its whole answer on the way may well close its side first.

@@ -2,6 +2,7 @@
 
 #include "http/asio.hpp"
 
+#include <exception>
 #include <thread>
 
 namespace godwit::transport::http {
@@ -9,7 +10,7 @@ namespace godwit::transport::http {
 /// An I/O thread with a context of its own: whatever belongs to it runs there and nowhere else, so it needs no locks.
 class worker {
 public:
-  worker() : guard_(context_.get_executor()), thread_([this] { context_.run(); }) {}
+  worker() : guard_(context_.get_executor()), thread_([this] { run(); }) {}
   ~worker() { finish(); }
   worker(const worker&) = delete;
   worker& operator=(const worker&) = delete;
@@ -22,6 +23,17 @@ public:
   }
 
 private:
+  /// What a handler throws, for want of memory, is not the end of the others.
+  void run() noexcept {
+    for (;;) {
+      try {
+        context_.run();
+        return;
+      } catch (const std::exception&) { // nobody here can be told
+      }
+    }
+  }
+
   asio::io_context context_{1};
   asio::executor_work_guard<executor> guard_;
   std::thread thread_;

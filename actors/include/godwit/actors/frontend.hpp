@@ -113,6 +113,8 @@ public:
   frontend(runtime::actor_context context, frontend_options options);
   [[nodiscard]] std::string_view name() const noexcept override { return "frontend"; }
   [[nodiscard]] runtime::behavior_of<frontend_interface> make_behavior() override;
+  /// Its books may be wrong: every client hears of it, and the node starts it anew.
+  void on_fault(const std::exception_ptr& failure, std::string_view where) override;
   void on_stop() override;
 
 private:
@@ -238,6 +240,14 @@ private:
   [[nodiscard]] static protocols::length_question question_of(const protocols::generate_request& request) noexcept;
   /// How long its answer will be, as somebody thinks who may err, and throw.
   [[nodiscard]] protocols::length_forecast forecast(const protocols::generate_request& request);
+  /// What a watcher of an embedder's throws is said, and nobody else's affair.
+  template <class Call> void tell_watcher(std::string_view what, const Call& call) {
+    try {
+      call();
+    } catch (...) {
+      context().report(std::string(what) + " threw: " + runtime::detail::describe(std::current_exception()).message);
+    }
+  }
   template <class Call> void with_predictor(const Call& call);
   void make_predictor();
   /// What is learned of an answer that is complete.
@@ -267,6 +277,7 @@ private:
   std::unordered_map<std::string, std::vector<protocols::request_id>> by_client_; ///< several for several prompts
   std::set<std::pair<nanoseconds, protocols::request_id>> deadlines_;
   bool stopping_ = false;
+  bool failed_ = false;                         ///< that is why
   nanoseconds next_expiry_{nanoseconds::max()}; ///< when the next look at them is due
   topology topology_;
   std::uint64_t turn_ = 0; // of the simple rule

@@ -111,6 +111,8 @@ public:
   global_scheduler(runtime::actor_context context, scheduler_options options);
   [[nodiscard]] std::string_view name() const noexcept override { return "global_scheduler"; }
   [[nodiscard]] runtime::behavior_of<scheduler_own_interface> make_behavior() override;
+  /// Its books may be wrong: the node starts it anew, and the next reports fill them.
+  void on_fault(const std::exception_ptr& failure, std::string_view where) override;
 
 private:
   using nanoseconds = std::chrono::nanoseconds;
