@@ -2,6 +2,7 @@
 // it sends requests while the scheduler is away.
 #include "actors/support/idle_llumlet.hpp"
 #include "actors/support/recording_sink.hpp"
+#include "actors/support/sim_cluster.hpp"
 
 #include <godwit/actors/frontend.hpp>
 #include <godwit/protocols/kv/prefix_marks.hpp>

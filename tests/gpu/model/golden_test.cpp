@@ -1,5 +1,7 @@
 #include "gpu/model/model_files.hpp"
 
+#include "model/tensor_list.hpp"
+
 #include <godwit/gpu/cpu/cpu_executor.hpp>
 #include <godwit/gpu/cpu/packed_model.hpp>
 
@@ -55,6 +57,13 @@ public:
                                "mlp.gate_proj", "mlp.up_proj", "mlp.down_proj"})
         for (const auto* kind : {".weight", ".bias"})
           add(from, "model.layers." + std::to_string(layer) + "." + part + kind);
+    for (std::uint32_t layer = 0; layer < configuration.layers && configuration.mixture.experts > 0; ++layer) {
+      add(from, router_name(configuration, layer) + ".weight");
+      for (std::uint32_t expert = 0; expert < configuration.mixture.experts; ++expert) {
+        const auto [gate, up, down] = names_of_expert(configuration, layer, expert);
+        for (const auto& name : {gate, up, down}) add(from, name + ".weight");
+      }
+    }
   }
   const tensor_view* find(std::string_view name) const noexcept override {
     const auto found = tensors_.find(name);

@@ -74,7 +74,7 @@ TEST(RandomModel, EveryTinyOneIsADirectoryThatOpensAsItWasMeant) {
     const auto memory = random_model(name, 7);
     EXPECT_EQ(memory.tensors->total_bytes(), opened->tensors->total_bytes());
     for (const auto* tensor :
-         {"model.embed_tokens.weight", "model.layers.1.mlp.down_proj.weight", "model.norm.weight"}) {
+         {"model.embed_tokens.weight", "model.layers.1.self_attn.o_proj.weight", "model.norm.weight"}) {
       const auto* a = opened->tensors->find(tensor);
       const auto* b = memory.tensors->find(tensor);
       ASSERT_TRUE(a && b);
