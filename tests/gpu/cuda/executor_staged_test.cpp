@@ -135,7 +135,9 @@ TEST_F(CudaStaged, ABlockGoesOutToTheHostAndComesBackOnEveryStage) {
 
 TEST_F(CudaStaged, AllStagesHaveTheBlocksOfTheOneWithRoomForTheFewest) {
   cuda_executor_settings settings;
-  settings.memory_share = 0.04; // an emulated GPU's memory is filled by hand
+  // An emulated GPU's memory is filled by hand.
+  const double unit = backend_->devices().front().memory_bytes < (std::uint64_t{16} << 30U) ? 0.001 : 0.01;
+  settings.memory_share = 4 * unit;
   const auto blocks_of = [&](const layer_counts& layers) {
     const auto parts = upload_stages(*backend_, config_, *weights_, layers);
     const auto executor = backend_->make_executor(parts, settings, std::chrono::minutes(1));
@@ -151,8 +153,8 @@ TEST_F(CudaStaged, AllStagesHaveTheBlocksOfTheOneWithRoomForTheFewest) {
     return backend_->make_executor(parts, settings, std::chrono::minutes(1))->info().blocks;
   };
   const auto all = blocks_with(std::nullopt);
-  EXPECT_NEAR(blocks_with(0.01), all / 4, all / 40) << "the first one has room for fewest";
-  EXPECT_NEAR(blocks_with(0.08), all, all / 40) << "the others have";
+  EXPECT_NEAR(blocks_with(unit), all / 4, all / 40) << "the first one has room for fewest";
+  EXPECT_NEAR(blocks_with(8 * unit), all, all / 40) << "the others have";
   settings = {};
   settings.kv_bytes = 64 * runner(whole_, 1).get().info().block_bytes;
   const auto executor = backend_->make_executor(stages_, settings, std::chrono::minutes(1));
