@@ -427,7 +427,7 @@ task<void> frontend::expire_at(nanoseconds wake) {
       const auto id = deadlines_.begin()->second;
       auto& r = *find(id);
       if (r.owner) tell(r.owner, protocols::cancel_request{id, r.ownership.current_epoch()});
-      const auto given = std::chrono::duration_cast<std::chrono::milliseconds>(r.deadline - r.arrived);
+      const auto given = std::chrono::ceil<std::chrono::milliseconds>(r.deadline - r.arrived);
       fail(id, failure_kind::timed_out, "the request's time of " + std::to_string(given.count()) + " ms is over");
     }
     next_expiry_ = nanoseconds::max();

@@ -42,8 +42,9 @@ http::response to_response(const openai::api_error& error) {
   return out;
 }
 
-/// Says in an answer who may read it; once more changes nothing.
+/// Says in an answer who may read it; once more changes nothing. Nobody (empty): that others may, so that caches ask.
 void share_with(http::headers& fields, const std::string& origin) {
+  if (origin.empty()) return fields.set("Vary", "Origin");
   fields.set("Access-Control-Allow-Origin", origin);
   fields.set("Access-Control-Expose-Headers", "X-Request-Id, X-Godwit-Ignored, Retry-After, traceparent");
   if (origin != "*") fields.set("Vary", "Origin");
@@ -93,7 +94,8 @@ protocols::expected<api_keys, std::string> api_keys::parse(std::string_view text
     const auto at = "line " + std::to_string(number) + ": ";
     if (line.size() > key_bytes_max) return protocols::unexpected(at + "the key is longer than 1024 bytes");
     if (std::any_of(line.begin(), line.end(), [](char c) { return c <= ' ' || c > '~'; }))
-      return protocols::unexpected(at + "a key has no blanks and nothing but ASCII");
+      return protocols::unexpected(at +
+                                   "a key has no blanks and nothing but ASCII; a comment is a line that begins with #");
     if (out.keys_.size() == keys_max) return protocols::unexpected(at + "more than 10000 keys");
     out.keys_.emplace_back(line);
   }
@@ -158,7 +160,7 @@ std::string http_gate::allowed_origin(const http::request& request) const {
 }
 
 void http_gate::share(const http::request& head, http::headers& of_answer) const {
-  if (const auto origin = allowed_origin(head); !origin.empty()) share_with(of_answer, origin);
+  if (!options_.cors_origins.empty()) share_with(of_answer, allowed_origin(head));
 }
 
 void http_gate::refuse(http::exchange& exchange, const char* reason, http::response answer) {
@@ -206,11 +208,11 @@ std::optional<http::response> http_gate::encoded(const http::request& head) {
 void http_gate::handle(http::request request, std::shared_ptr<http::exchange> exchange) {
   if (log_) exchange = log_->watch(request, std::move(exchange));
   if (!options_.cors_origins.empty()) {
-    if (auto origin = allowed_origin(request); !origin.empty()) {
-      exchange = std::make_shared<shared_answer>(std::move(exchange), std::move(origin));
-      if (request.method == "OPTIONS" && request.fields.contains("Access-Control-Request-Method"))
-        return exchange->respond(preflight(request));
-    }
+    auto origin = allowed_origin(request);
+    const bool allowed = !origin.empty();
+    exchange = std::make_shared<shared_answer>(std::move(exchange), std::move(origin));
+    if (allowed && request.method == "OPTIONS" && request.fields.contains("Access-Control-Request-Method"))
+      return exchange->respond(preflight(request));
   }
   if (auto answer = without_key(request)) return exchange->respond(*std::move(answer));
   if (request.target.starts_with("/debug")) {

@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <cmath>
 #include <exception>
 #include <functional>
 #include <utility>
@@ -86,9 +87,14 @@ std::string_view type_of(int status) {
 
 /// The field X-Request-Id names a request whose body does not. What could not be named so is no error, since
 /// proxies set the field.
-void take_request_id(const http::request& from, openai::common_request& into) {
+/// What a client, or the gateway before it, calls the request. Empty: nothing that can be a name.
+std::string told_request_id(const http::request& from) {
   const auto told = from.fields.find("X-Request-Id");
-  if (told && into.request_id.empty() && openai::is_request_id(*told)) into.request_id = *told;
+  return told && openai::is_request_id(*told) ? std::string(*told) : std::string();
+}
+
+void take_request_id(const http::request& from, openai::common_request& into) {
+  if (into.request_id.empty()) into.request_id = told_request_id(from);
 }
 
 /// A field of milliseconds, by the name that llm-d's router has for it, or by the one that it had before.
@@ -173,6 +179,7 @@ const std::vector<openai_edge::route>& openai_edge::routes() {
       {"POST", "/detokenize", false, &openai_edge::detokenize},
       {"", "/v1/embeddings", false, &openai_edge::not_served},
       {"", "/v1/responses", false, &openai_edge::not_served},
+      {"", "/v1/messages", false, &openai_edge::not_served},
       {"", "/v1/moderations", false, &openai_edge::not_served},
       {"", "/v1/rerank", false, &openai_edge::not_served},
       {"", "/v1/score", false, &openai_edge::not_served},
@@ -210,10 +217,10 @@ void openai_edge::count(int status) {
   if (answers_ != nullptr) answers_->with({std::to_string(status)}).increment();
 }
 
-void openai_edge::refuse(const openai::api_error& error, const exchange_ptr& exchange) {
+void openai_edge::refuse(const openai::api_error& error, const exchange_ptr& exchange, const std::string& called) {
   count(error.status);
   auto answer = to_response(error);
-  answer.fields.set("X-Request-Id", new_id("req-"));
+  answer.fields.set("X-Request-Id", called.empty() ? new_id("req-") : "req-" + called);
   exchange->respond(std::move(answer));
 }
 
@@ -265,7 +272,7 @@ void openai_edge::serve_any(const http::request& request, exchange_ptr exchange)
   }
   const auto error =
       allowed.empty() ? openai::not_found(request.target) : openai::method_not_allowed(request.method, allowed);
-  recorded(request, std::move(exchange), [&](const exchange_ptr& e) { refuse(error, e); });
+  recorded(request, std::move(exchange), [&](const exchange_ptr& e) { refuse(error, e, told_request_id(request)); });
 }
 
 void openai_edge::recorded(const http::request& request, exchange_ptr exchange,
@@ -335,7 +342,7 @@ void openai_edge::health(const http::request&, const exchange_ptr& exchange) {
 void openai_edge::ping(const http::request&, const exchange_ptr& exchange) { exchange->respond(json("{}")); }
 
 void openai_edge::not_served(const http::request& request, const exchange_ptr& exchange) {
-  refuse(openai::no_such_endpoint(request.target), exchange);
+  refuse(openai::no_such_endpoint(request.target), exchange, told_request_id(request));
 }
 
 void openai_edge::version(const http::request&, const exchange_ptr& exchange) {
@@ -379,7 +386,8 @@ openai_edge::chat_prompt(const openai::chat_request& request, bool has_to_fit) c
   std::uint64_t least = 0;
   for (const auto& message : request.messages) least += tokens_at_least(message.content);
   if (has_to_fit && least >= options_.model.context_length)
-    return protocols::unexpected(openai::context_length_exceeded(least, options_.model.context_length, "messages"));
+    return protocols::unexpected(
+        openai::context_length_exceeded(least, options_.model.context_length, "messages", true));
   const auto pieces = options_.model.chat->pieces(request, options_.unix_time_s());
   if (!pieces) {
     auto error = pieces.error();
@@ -398,7 +406,7 @@ openai_edge::chat_prompt(const openai::chat_request& request, bool has_to_fit) c
   }
   if (has_to_fit && bytes / longest_token_ >= options_.model.context_length)
     return protocols::unexpected(
-        openai::context_length_exceeded(bytes / longest_token_, options_.model.context_length, "messages"));
+        openai::context_length_exceeded(bytes / longest_token_, options_.model.context_length, "messages", true));
   const auto ids = tokens.encode(fragments);
   out.insert(out.end(), ids.begin(), ids.end());
   return out;
@@ -407,17 +415,19 @@ openai_edge::chat_prompt(const openai::chat_request& request, bool has_to_fit) c
 void openai_edge::completion(const http::request& request, const exchange_ptr& exchange) {
   auto parsed = openai::parse_completion(request.body, options_.model.defaults, options_.limits);
   if (parsed && reads_apart(parsed->model, request, exchange, &openai_edge::completion)) return;
-  call what;
-  if (auto error = parsed ? admissible(*parsed, what.adapter) : std::optional(parsed.error()))
-    return refuse(*error, exchange);
+  if (!parsed) return refuse(parsed.error(), exchange, told_request_id(request));
   take_request_id(request, *parsed);
-  if (auto error = take_objectives(request, what.objectives)) return refuse(*error, exchange);
+  call what;
+  const auto& called = parsed->request_id;
+  if (auto error = admissible(*parsed, what.adapter)) return refuse(*error, exchange, called);
+  if (auto error = take_objectives(request, what.objectives)) return refuse(*error, exchange, called);
   what.drawn = parsed->best_of;
   what.common = &*parsed;
   what.default_max_tokens = options_.model.defaults.completion_max_tokens;
   for (const auto& input : parsed->prompts) {
     if (const auto least = tokens_at_least(input.text); least >= options_.model.context_length)
-      return refuse(openai::context_length_exceeded(least, options_.model.context_length, "prompt"), exchange);
+      return refuse(openai::context_length_exceeded(least, options_.model.context_length, "prompt", true), exchange,
+                    called);
     what.prompts.push_back(text_prompt(*parsed, input));
     if (parsed->echo)
       what.echoes.push_back(input.tokens.empty() ? input.text : options_.model.tokens->decode(input.tokens, true));
@@ -428,13 +438,14 @@ void openai_edge::completion(const http::request& request, const exchange_ptr& e
 void openai_edge::chat(const http::request& request, const exchange_ptr& exchange) {
   auto parsed = openai::parse_chat(request.body, options_.model.defaults, options_.limits);
   if (parsed && reads_apart(parsed->model, request, exchange, &openai_edge::chat)) return;
-  call what;
-  if (auto error = parsed ? admissible(*parsed, what.adapter) : std::optional(parsed.error()))
-    return refuse(*error, exchange);
-  auto prompt = chat_prompt(*parsed, true);
-  if (!prompt) return refuse(prompt.error(), exchange);
+  if (!parsed) return refuse(parsed.error(), exchange, told_request_id(request));
   take_request_id(request, *parsed);
-  if (auto error = take_objectives(request, what.objectives)) return refuse(*error, exchange);
+  call what;
+  const auto& called = parsed->request_id;
+  if (auto error = admissible(*parsed, what.adapter)) return refuse(*error, exchange, called);
+  auto prompt = chat_prompt(*parsed, true);
+  if (!prompt) return refuse(prompt.error(), exchange, called);
+  if (auto error = take_objectives(request, what.objectives)) return refuse(*error, exchange, called);
   what.drawn = parsed->n;
   what.common = &*parsed;
   what.endpoint = openai::chunk_writer::endpoint::chat;
@@ -477,15 +488,22 @@ std::optional<openai::api_error> openai_edge::fits(const call& what) const {
   const auto& common = *what.common;
   const bool is_chat = what.endpoint == openai::chunk_writer::endpoint::chat;
   for (const auto& prompt : what.prompts) {
-    if (prompt.empty()) return openai::invalid_value("prompt", "the prompt has no tokens");
+    if (prompt.empty()) {
+      const auto index = &prompt - what.prompts.data();
+      return openai::invalid_value(what.prompts.size() > 1 ? "prompt[" + std::to_string(index) + "]" : "prompt",
+                                   "the prompt has no tokens");
+    }
     if (prompt.size() >= options_.model.context_length)
       return openai::context_length_exceeded(prompt.size(), options_.model.context_length,
                                              is_chat ? "messages" : "prompt");
     if (!common.has_max_tokens || prompt.size() + common.stop.max_tokens <= options_.model.context_length) continue;
+    const auto field = "'" + common.length_field + "'";
     auto error = openai::invalid_value(
-        "max_tokens", "'max_tokens' is too large: " + std::to_string(common.stop.max_tokens) +
-                          ". The model's context length is " + std::to_string(options_.model.context_length) +
-                          " tokens, of which the prompt takes " + std::to_string(prompt.size()) + ".");
+        common.length_field, (common.length_given ? field + " is too large: " + std::to_string(common.stop.max_tokens)
+                                                  : field + " is " + std::to_string(common.stop.max_tokens) +
+                                                        " where it is not given, which is too large here") +
+                                 ". The model's context length is " + std::to_string(options_.model.context_length) +
+                                 " tokens, of which the prompt takes " + std::to_string(prompt.size()) + ".");
     error.code = "context_length_exceeded";
     return error;
   }
@@ -501,9 +519,10 @@ std::optional<openai::api_error> openai_edge::small_enough(const call& what) con
   const auto& common = *what.common;
   if (common.beam_search && common.has_max_tokens)
     if (const auto most = beam_tokens_max / common.n; common.stop.max_tokens > most)
-      return openai::invalid_value("max_tokens", "With 'use_beam_search' and " + std::to_string(common.n) +
-                                                     " beams an answer may have up to " + std::to_string(most) +
-                                                     " tokens, not " + std::to_string(common.stop.max_tokens) + ".");
+      return openai::invalid_value(common.length_field, "With 'use_beam_search' and " + std::to_string(common.n) +
+                                                            " beams an answer may have up to " + std::to_string(most) +
+                                                            " tokens, not " + std::to_string(common.stop.max_tokens) +
+                                                            ".");
   std::uint64_t told = 0;
   std::uint64_t bytes = 0;
   for (std::size_t i = 0; i < what.prompts.size(); ++i) {
@@ -626,14 +645,14 @@ std::shared_ptr<submission> openai_edge::submission_of(const call& what, std::si
   request.adapter = what.adapter;
   one->seeded = common.seed.has_value();
   request.sampling.seed = common.seed.value_or(0) + sample; // or all would be the same
-  one->timeout = std::chrono::nanoseconds(static_cast<std::int64_t>(common.timeout_s * 1e9));
+  one->timeout = std::chrono::nanoseconds(static_cast<std::int64_t>(std::ceil(common.timeout_s * 1e9)));
   one->ttft = what.objectives.ttft;
   one->tpot = what.objectives.tpot;
   return one;
 }
 
 void openai_edge::start(call what, const exchange_ptr& exchange) {
-  if (const auto error = fits(what)) return refuse(*error, exchange);
+  if (const auto error = fits(what)) return refuse(*error, exchange, what.common->request_id);
   const auto& common = *what.common;
   const bool is_chat = what.endpoint == openai::chunk_writer::endpoint::chat;
   if (what.chat != nullptr)

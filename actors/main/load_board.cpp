@@ -89,7 +89,10 @@ load_board::load_board(runtime::metrics::registry& metrics, served_facts facts) 
         return out;
       }));
   registrations_.push_back(metrics.add_callback_gauges(
-      "godwit_instances", "Instances by state: ready, draining, down (not ready, or not any more), ordered.", [this] {
+      "godwit_instances",
+      "Instances by state: ready, draining, starting (its model is loaded), down (failed, stopped, or its process is "
+      "gone), ordered.",
+      [this] {
         runtime::metrics::registry::samples out;
         const auto add = [&](const char* state, std::uint32_t count) {
           out.push_back({{{"state", state}}, count * 1.0});
@@ -97,6 +100,7 @@ load_board::load_board(runtime::metrics::registry& metrics, served_facts facts) 
         const std::lock_guard lock(mutex_);
         add("ready", ready_);
         add("draining", draining_);
+        add("starting", starting_);
         add("down", down_);
         add("ordered", ordered_);
         return out;
@@ -246,13 +250,16 @@ void load_board::take(const load_report& report) {
 void load_board::adopt(const actors::topology& news) {
   const std::lock_guard lock(mutex_);
   std::erase_if(instances_, [&](const auto& one) { return news.find(one.first) == nullptr; });
-  ready_ = draining_ = down_ = 0;
+  ready_ = draining_ = starting_ = down_ = 0;
   ordered_ = news.ordered;
   for (const auto& entry : news.instances) {
     auto& one = instances_[entry.instance];
     one.generation = entry.generation;
     one.ready = entry.ready;
-    ++(!entry.ready ? down_ : entry.draining ? draining_ : ready_);
+    if (!entry.ready)
+      ++(entry.llumlet ? starting_ : down_);
+    else
+      ++(entry.draining ? draining_ : ready_);
   }
 }
 

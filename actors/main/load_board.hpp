@@ -63,7 +63,7 @@ private:
   std::map<protocols::instance_id, known> instances_;
   std::uint32_t ready_ = 0; ///< instances
   std::uint32_t draining_ = 0;
-  std::uint32_t down_ = 0;
+  std::uint32_t starting_ = 0, down_ = 0;
   std::uint32_t ordered_ = 0;
   std::uint64_t prompt_tokens_ = 0;
   std::uint64_t answer_tokens_ = 0;

@@ -154,7 +154,10 @@ actors::edge_options serving::edge_options(const gpu::model::model_directory& mo
   o.model.tells_reasoning = settings_.model.reasoning_parser != reasoning_format::none;
   o.limits.body_bytes_max = settings_.http.body_bytes_max;
   o.limits.lists_unsupported = settings_.http.ignore_unsupported;
-  o.limits.prompts_max = settings_.frontend.prompts_max;
+  // More answers than there are places for never find any, however idle the server is.
+  o.limits.choices_max = std::min(o.limits.choices_max, settings_.frontend.requests_max);
+  o.limits.beams_max = std::min(o.limits.beams_max, settings_.frontend.requests_max);
+  o.limits.prompts_max = std::min(settings_.frontend.prompts_max, settings_.frontend.requests_max);
   o.limits.execution_levels = execution_level_names(settings_);
   o.limits.context_length = context_length_;
   o.large_bytes = 64 * 1024;

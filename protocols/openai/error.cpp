@@ -44,10 +44,12 @@ api_error unsupported(std::string param, std::string message) {
   return make(400, std::move(message), invalid, std::move(param), "unsupported_parameter");
 }
 
-api_error context_length_exceeded(std::uint64_t prompt_tokens, std::uint64_t context_length, std::string param) {
+api_error context_length_exceeded(std::uint64_t prompt_tokens, std::uint64_t context_length, std::string param,
+                                  bool at_least) {
   return make(400,
               "This model's maximum context length is " + std::to_string(context_length) +
-                  " tokens, prompt and answer together. The prompt has " + std::to_string(prompt_tokens) + " tokens.",
+                  " tokens, prompt and answer together. The prompt has " + (at_least ? "at least " : "") +
+                  std::to_string(prompt_tokens) + " tokens.",
               invalid, std::move(param), "context_length_exceeded");
 }
 

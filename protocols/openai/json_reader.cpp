@@ -165,14 +165,15 @@ std::optional<float> json_reader::number(std::string_view name, float minimum, f
   const auto* found = value(name);
   if (found == nullptr) return std::nullopt;
   if (!found->is_number()) fail_type(path_of(name), "a number", *found);
-  const auto number = static_cast<float>(found->to_number<double>());
-  if (!(number >= minimum && number <= maximum) || (above && number == minimum)) {
+  const auto exact = found->to_number<double>();
+  if (!(exact >= minimum && exact <= maximum) || (above && exact == minimum)) {
     auto range = (above ? " must be greater than " : " must be at least ") + number_text(minimum);
-    if (maximum < std::numeric_limits<float>::max()) range += " and at most " + number_text(maximum);
-    fail(invalid_value(path_of(name),
-                       "'" + path_of(name) + "'" + range + ", not " + number_text(found->to_number<double>()) + "."));
+    if (maximum < std::numeric_limits<float>::max() || exact > maximum) range += " and at most " + number_text(maximum);
+    fail(invalid_value(path_of(name), "'" + path_of(name) + "'" + range + ", not " + number_text(exact) + "."));
   }
-  return number;
+  const auto number = static_cast<float>(exact);
+  // So near to it that a float is no other number.
+  return above && number <= minimum ? std::nextafter(minimum, maximum) + std::numeric_limits<float>::min() : number;
 }
 
 std::optional<std::string> json_reader::text(std::string_view name) {

@@ -76,17 +76,17 @@ void parse_timeout(json_reader& body, const request_limits& limits, common_reque
 void parse_lengths(json_reader& body, common_request& into) {
   auto length = body.integer("max_completion_tokens", 1, tokens_limit);
   const auto older_name = body.integer("max_tokens", into.only_prompt || length ? 0 : 1, tokens_limit);
+  if (length) into.length_field = "max_completion_tokens";
   if (!length) length = older_name;
   if (length == 0) length = 1; // drawn, and left out
   if (length) {
-    into.has_max_tokens = true;
+    into.has_max_tokens = into.length_given = true;
     into.stop.max_tokens = static_cast<std::uint32_t>(*length);
   }
   into.stop.min_tokens = static_cast<std::uint32_t>(body.integer("min_tokens", 0, tokens_limit).value_or(0));
   if (into.has_max_tokens && into.stop.min_tokens > into.stop.max_tokens)
-    fail(invalid_value("min_tokens", "'min_tokens' (" + std::to_string(into.stop.min_tokens) +
-                                         ") must not exceed 'max_tokens' (" + std::to_string(into.stop.max_tokens) +
-                                         ")."));
+    fail(invalid_value("min_tokens", "'min_tokens' (" + std::to_string(into.stop.min_tokens) + ") must not exceed '" +
+                                         into.length_field + "' (" + std::to_string(into.stop.max_tokens) + ")."));
 }
 
 void add_stop(const json::value& value, const std::string& path, const request_limits& limits, common_request& into) {

@@ -77,8 +77,11 @@ expected<completion_request, api_error> parse_completion(std::string_view text, 
       fail(invalid_value("best_of", "'best_of' (" + std::to_string(request.best_of) + ") must not be less than 'n' (" +
                                         std::to_string(request.n) + ")."));
     refuse_beside_beams(request, request.best_of != request.n, "best_of");
-    refuse_beside_beams(request, request.only_prompt, "max_tokens");
-    refuse_beside_beams(request, request.sampling.prompt_logprobs >= 0, "echo"); // with logprobs
+    if (request.beam_search && request.only_prompt)
+      fail(invalid_value("max_tokens", "With 'use_beam_search' 'max_tokens' is at least 1."));
+    if (request.beam_search && request.sampling.prompt_logprobs >= 0)
+      fail(invalid_value("echo", "'echo' with 'logprobs' and 'use_beam_search' cannot be combined; leave one of the "
+                                 "three out."));
     if (request.best_of > request.n && request.stream)
       fail(invalid_value("best_of", "'best_of' above 'n' cannot be streamed."));
     if (request.best_of > 1 && request.prompts.size() * request.best_of > limits.choices_max)

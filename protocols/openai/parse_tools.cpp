@@ -230,8 +230,14 @@ void parse_tools(json_reader& body, const request_limits& limits, template_value
   if (into.sampling.json_schema.size() > limits.schema_bytes_max)
     fail(invalid_value("tools", "The schemas of 'tools' are larger than " + std::to_string(limits.schema_bytes_max) +
                                     " bytes together."));
-  if (auto compiled = grammar::compile_schema(into.sampling.json_schema); !compiled)
+  if (auto compiled = grammar::compile_schema(into.sampling.json_schema); !compiled) {
+    for (std::size_t i = 0; i < tools.size(); ++i) // which of them
+      if (auto alone = grammar::compile_schema(json::serialize(tools[i].parameters)); !alone)
+        fail(invalid_value("tools[" + std::to_string(i) + "].function.parameters",
+                           "The parameters of the tool '" + tools[i].name +
+                               "' are not supported: " + alone.error().message));
     fail(invalid_value("tools", "The parameters of 'tools' are not supported: " + compiled.error().message));
+  }
 }
 
 std::vector<chat_tool_call> parse_tool_calls(json_reader& message, const request_limits& limits,

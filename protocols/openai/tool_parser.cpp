@@ -76,8 +76,8 @@ public:
     case place::plain:
     case place::text:
     case place::start:
-    case place::call:
-      out.text += raw_ + held_;
+    case place::call: // of what a schema made of it nothing is text, wherever it was cut
+      if (format_ != tool_format::list) out.text += raw_ + held_;
       break;
     case place::named: // nothing came
     case place::arguments:

@@ -21,13 +21,6 @@ bool legal_name(std::string_view name) {
                      [](char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_' || c == '.'; });
 }
 
-std::string flag_of(const std::string& name) {
-  auto flag = "--" + name;
-  std::replace_if(
-      flag.begin() + 2, flag.end(), [](char c) { return c == '.' || c == '_'; }, '-');
-  return flag;
-}
-
 std::string variable_of(const std::string& name) {
   auto variable = "GODWIT_" + name;
   for (auto& c : variable) c = c == '.' ? '_' : c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
@@ -58,6 +51,13 @@ std::optional<double> comparable(const setting& s, const value& v) {
 }
 
 } // namespace
+
+std::string flag_of(const std::string& name) {
+  auto flag = "--" + name;
+  std::replace_if(
+      flag.begin() + 2, flag.end(), [](char c) { return c == '.' || c == '_'; }, '-');
+  return flag;
+}
 
 std::string expected_text(const setting& s) {
   switch (s.kind) {

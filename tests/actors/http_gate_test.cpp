@@ -148,6 +148,9 @@ TEST(HttpGate, OriginsThatAreNamedMayReadAnswersAndRefusals) {
   EXPECT_EQ(refused.status, 401);
   EXPECT_EQ(refused.fields.find("Access-Control-Allow-Origin"), "https://app.example");
   EXPECT_EQ(refused.fields.find("Vary"), "Origin");
+  const auto stranger = g.ask("POST", "/v1/chat/completions", {{"Origin", "https://third.example"}});
+  EXPECT_FALSE(stranger.fields.contains("Access-Control-Allow-Origin"));
+  EXPECT_EQ(stranger.fields.find("Vary"), "Origin") << "a cache is not to give it to those who may read";
   // A server asks for this before it reads the body.
   http::request head;
   head.method = "POST";

@@ -136,6 +136,35 @@ TEST_F(OpenaiEdge, MaxTokensBeyondTheContextIsA400WithTheNumbers) {
   EXPECT_THAT(fits->whole.body, HasSubstr("\"total_tokens\":512"));
 }
 
+TEST_F(OpenaiEdge, WhatIsTooLongIsCalledAsItWasAskedFor) {
+  EXPECT_THAT(complete(R"({"prompt":[1,2,3],"max_completion_tokens":510})")->whole.body,
+              HasSubstr("\"param\":\"max_completion_tokens\""));
+  std::string ids = "1";
+  for (int i = 1; i < 500; ++i) ids += ",1";
+  const auto unasked = complete(R"({"prompt":[)" + ids + "]}");
+  EXPECT_EQ(unasked->whole.status, 400);
+  EXPECT_THAT(unasked->whole.body, HasSubstr("'max_tokens' is 16 where it is not given"));
+  EXPECT_THAT(complete(R"({"prompt":["a",""],"max_tokens":1})")->whole.body, HasSubstr("\"param\":\"prompt[1]\""));
+}
+
+// Whoever finds it in a gateway's log looks for it in ours.
+TEST_F(OpenaiEdge, ARefusalHasTheNameThatItsClientGave) {
+  const auto id_of = [&](const std::string& target, const std::string& body, const fields& more = {}) {
+    const auto answer = call("POST", target, body, more);
+    EXPECT_GE(answer->whole.status, 400);
+    return std::string(answer->whole.fields.find("X-Request-Id").value_or(""));
+  };
+  const fields told{{"X-Request-Id", "gw-123"}};
+  for (const auto* const body : {R"({"prompt":"A","max_tokens":5000})", R"({"prompt":"A","temperature":-1})",
+                                 R"({"prompt":"A","model":"none"})", "{"})
+    EXPECT_EQ(id_of("/v1/completions", body, told), "req-gw-123") << body;
+  EXPECT_EQ(id_of("/v1/chat/completions", R"({"messages":[{"role":"user","content":"A"}],"max_tokens":5000})", told),
+            "req-gw-123");
+  EXPECT_EQ(id_of("/v1/nothing", "{}", told), "req-gw-123");
+  EXPECT_EQ(id_of("/v1/completions", R"({"prompt":"A","max_tokens":5000,"request_id":"mine"})"), "req-mine");
+  EXPECT_EQ(id_of("/v1/completions", R"({"prompt":"A","max_tokens":5000})").size(), std::string("req-").size() + 32);
+}
+
 TEST_F(OpenaiEdge, AChatWithoutMaxTokensMayFillTheContext) {
   const auto answer = call("POST", "/v1/chat/completions", R"({"messages":[{"role":"user","content":"Hi"}]})");
   EXPECT_THAT(answer->whole.body, HasSubstr("\"total_tokens\":512"));
@@ -145,6 +174,7 @@ TEST_F(OpenaiEdge, ATextThatCannotFitIsNotTokenised) {
   const auto answer = complete(R"({"prompt":")" + std::string(4'000'000, '1') + R"(","max_tokens":3})");
   EXPECT_EQ(answer->whole.status, 400);
   EXPECT_THAT(answer->whole.body, HasSubstr("context_length_exceeded"));
+  EXPECT_THAT(answer->whole.body, HasSubstr("The prompt has at least ")) << "nobody has counted";
 }
 
 TEST_F(OpenaiEdge, StopStringsCountFromMinTokensOn) {

@@ -1,5 +1,9 @@
 #include "main/load_board.hpp"
 
+#include "actors/support/idle_llumlet.hpp"
+
+#include <godwit/runtime/sim/world.hpp>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -174,13 +178,18 @@ TEST(LoadBoard, CountsInstancesByState) {
   runtime::metrics::registry metrics;
   load_board board(metrics);
   EXPECT_THAT(metrics.expose(), HasSubstr("godwit_instances{state=\"ready\"} 0\n"));
-  auto news = there({ready(0), ready(1), ready(2), down(3), ready(4)});
-  news.instances.edit().back().draining = true;
+  auto news = there({ready(0), ready(1), ready(2), down(3), ready(4), down(5)});
+  news.instances.edit()[4].draining = true;
+  runtime::sim::world world(1);
+  runtime::sim::system system(world, {});
+  const auto loading = system.spawn<test::idle_llumlet>(std::make_shared<test::idle_llumlet::journal>());
+  news.instances.edit()[5].llumlet = loading;
   news.ordered = 2;
   board.adopt(news);
   const auto page = metrics.expose();
   EXPECT_THAT(page, HasSubstr("godwit_instances{state=\"ready\"} 3\n"));
   EXPECT_THAT(page, HasSubstr("godwit_instances{state=\"draining\"} 1\n"));
+  EXPECT_THAT(page, HasSubstr("godwit_instances{state=\"starting\"} 1\n"));
   EXPECT_THAT(page, HasSubstr("godwit_instances{state=\"down\"} 1\n"));
   EXPECT_THAT(page, HasSubstr("godwit_instances{state=\"ordered\"} 2\n"));
 }

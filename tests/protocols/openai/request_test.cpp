@@ -113,6 +113,35 @@ TEST(ChatRequest, ReadsMessagesOfAllRolesAndTextParts) {
 
 TEST(ChatRequest, WithoutMaxTokensTheContextIsTheBound) { EXPECT_FALSE(chat("")->has_max_tokens); }
 
+TEST(ApiRequest, WhatIsTooLongIsCalledAsTheClientCalledIt) {
+  const auto newer = chat(R"("max_completion_tokens":3,"min_tokens":5)");
+  ASSERT_FALSE(newer);
+  EXPECT_EQ(newer.error().message, "'min_tokens' (5) must not exceed 'max_completion_tokens' (3).");
+  EXPECT_EQ(chat(R"("max_completion_tokens":3)")->length_field, "max_completion_tokens");
+  EXPECT_EQ(chat(R"("max_tokens":3)")->length_field, "max_tokens");
+  EXPECT_TRUE(chat(R"("max_tokens":3)")->length_given);
+  EXPECT_FALSE(completion("")->length_given);
+}
+
+TEST(ApiRequest, NumbersThatNoFloatHoldsAreToldTheirBounds) {
+  EXPECT_EQ(completion(R"("repetition_penalty":1e308)").error().message,
+            "'repetition_penalty' must be greater than 0 and at most 3.40282e+38, not 1e+308.");
+  const auto tiny = completion(R"("top_p":1e-300)");
+  ASSERT_TRUE(tiny) << "as small as a float can be";
+  EXPECT_GT(tiny->sampling.top_p, 0.0F);
+  EXPECT_LT(tiny->sampling.top_p, 1e-30F);
+}
+
+TEST(ApiRequest, WhatBelongsToBeamsSaysSo) {
+  EXPECT_EQ(completion(R"("length_penalty":2)").error().message, "'length_penalty' needs 'use_beam_search': true.");
+  EXPECT_TRUE(completion(R"("length_penalty":1)"));
+  EXPECT_TRUE(completion(R"("use_beam_search":true,"echo":true)"));
+  EXPECT_THAT(completion(R"("use_beam_search":true,"echo":true,"logprobs":0)").error().message,
+              ::testing::HasSubstr("'echo' with 'logprobs' and 'use_beam_search'"));
+  EXPECT_EQ(completion(R"("use_beam_search":true,"echo":true,"max_tokens":0)").error().message,
+            "With 'use_beam_search' 'max_tokens' is at least 1.");
+}
+
 TEST(ChatRequest, LogprobsWithoutTopGiveTheChosenTokensOnly) {
   EXPECT_EQ(chat(R"("logprobs":true)")->sampling.logprobs, 0);
   EXPECT_EQ(chat(R"("logprobs":false)")->sampling.logprobs, -1);

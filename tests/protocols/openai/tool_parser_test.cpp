@@ -140,6 +140,18 @@ TEST(ToolParser, AConstrainedListIsCallsOnly) {
   expect(tool_format::arguments, " {\"a\": {\"b\": true}}\n", {"", {"f({\"a\": {\"b\": true}})"}}, {128, "f"});
 }
 
+// Where an answer is cut short, its syntax is no text.
+TEST(ToolParser, OfAConstrainedListThatIsCutNothingIsText) {
+  const std::string whole = R"([{"name": "f", "parameters": {"a": 1}}, {"name": "g", "parameters": {"b": 2}}])";
+  const auto first = whole.find("}}") + 2, second = whole.rfind("{\"b\"");
+  for (std::size_t size = 0; size < whole.size(); ++size) {
+    const auto cut = parse(tool_format::list, whole.substr(0, size), 3);
+    EXPECT_EQ(cut.text, "") << whole.substr(0, size);
+    if (size >= first) EXPECT_EQ(cut.calls.at(0), R"(f({"a": 1}))");
+    EXPECT_LE(cut.calls.size(), size > second ? 2U : 1U);
+  }
+}
+
 TEST(ToolParser, CallsBeyondTheBoundAreLeftOut) {
   expect(tool_format::list, "[{\"name\": \"f\", \"parameters\": {\"a\": 1}}, {\"name\": \"g\", \"parameters\": {}}]",
          {"", {"f({\"a\": 1})"}}, {1, {}});

@@ -71,6 +71,17 @@ expected<chat_request, api_error> with_parameters(const std::string& parameters,
 }
 constexpr auto named_f = R"({"type":"function","function":{"name":"f"}})";
 
+TEST(Tools, WhoseSchemaIsNotSupportedIsNamed) {
+  const auto refused = parse_chat(R"({"messages":[{"role":"user","content":"hi"}],"tool_choice":"required","tools":[
+        {"type":"function","function":{"name":"f","parameters":{"type":"object","properties":{"x":{"type":"integer"}}}}},
+        {"type":"function","function":{"name":"g","parameters":{"type":"object","properties":{"y":{"patternProperties":{}}}}}}]})",
+                                  {}, {});
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().param, "tools[1].function.parameters");
+  EXPECT_THAT(refused.error().message, HasSubstr("'g'"));
+  EXPECT_THAT(refused.error().message, HasSubstr("patternProperties"));
+}
+
 TEST(Tools, ReferencesOfAToolMeanItsOwnDefinitions) {
   const auto parsed = with_parameters(R"({"type":"object","definitions":{"x":{"type":"integer"}},
          "properties":{"a":{"$ref":"#/definitions/x"}}})",

@@ -46,6 +46,16 @@ TEST(ConfigCommandLine, EverySettingIsAFlag) {
   EXPECT_TRUE(p.migrate);
 }
 
+TEST(ConfigCommandLine, ASettingWithAShortFlagHasTheOneOfItsNameToo) {
+  auto p = program();
+  p.parse({"--http-port", "9"});
+  EXPECT_EQ(p.port, 9);
+  EXPECT_EQ(p.settings.find("http.port")->set_by.where, "--http-port");
+  p.parse({"--http-port", "0"});
+  EXPECT_THAT(p.found, ::testing::ElementsAre("--http-port is 0, but must be from 1 to 65535"));
+  EXPECT_THAT(p.app.help(), ::testing::Not(::testing::HasSubstr("--http-port")));
+}
+
 TEST(ConfigCommandLine, AFlagThatIsNotGivenSetsNothing) {
   auto p = program();
   p.parse({});

@@ -159,7 +159,8 @@ private:
   [[nodiscard]] std::uint64_t tokens_at_least(const std::string& text) const noexcept;
   [[nodiscard]] std::string new_id(const char* prefix);
   void count(int status);
-  void refuse(const protocols::openai::api_error& error, const exchange_ptr& exchange);
+  /// `called`: by its client; empty: it gets a name of ours.
+  void refuse(const protocols::openai::api_error& error, const exchange_ptr& exchange, const std::string& called = {});
 
   std::shared_ptr<frontend_gate> gate_;
   edge_options options_;

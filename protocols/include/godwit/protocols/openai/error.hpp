@@ -27,9 +27,10 @@ struct api_error {
 [[nodiscard]] api_error unsupported(std::string param, std::string message = {});
 /// 400 for a field that nobody knows, code "unknown_parameter".
 [[nodiscard]] api_error unknown_parameter(std::string_view name);
-/// 400, code "context_length_exceeded", with both numbers.
+/// 400, code "context_length_exceeded", with both numbers. `at_least`: it has so many tokens or more, for nobody
+/// counted.
 [[nodiscard]] api_error context_length_exceeded(std::uint64_t prompt_tokens, std::uint64_t context_length,
-                                                std::string param);
+                                                std::string param, bool at_least = false);
 [[nodiscard]] api_error unauthorised(std::string message);                                     ///< 401
 [[nodiscard]] api_error model_not_found(std::string_view model);                               ///< 404
 [[nodiscard]] api_error not_found(std::string_view path);                                      ///< 404

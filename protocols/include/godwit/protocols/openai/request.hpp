@@ -57,6 +57,8 @@ struct common_request {
   std::optional<std::uint64_t> seed; ///< absent: the home draws one
   stop_params stop;                  ///< stop.max_tokens is meant only when has_max_tokens
   bool has_max_tokens = false;       ///< absent: as many as the context has room for
+  bool length_given = false;         ///< by the client, in the field that `length_field` names; else by default
+  std::string length_field = "max_tokens";
   std::vector<std::string> stop_strings;
   bool include_stop_str_in_output = false;
   bool skip_special_tokens = true;

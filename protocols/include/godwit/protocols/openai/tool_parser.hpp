@@ -15,7 +15,7 @@ enum class tool_format : std::uint8_t {
   hermes,    ///< <tool_call>{"name": ..., "arguments": {...}}</tool_call>, between text (Hermes, Qwen)
   mistral,   ///< [TOOL_CALLS] [{"name": ..., "arguments": {...}}, ...], after text
   llama,     ///< the whole answer {"name": ..., "parameters": {...}}, maybe after <|python_tag|>, several with ";"
-  list,      ///< the whole answer [{"name": ..., "parameters": {...}}, ...]: what a schema made of it
+  list,      ///< the whole answer [{"name": ..., "parameters": {...}}, ...]: what a schema made of it; none is text
   arguments, ///< the whole answer is the arguments of a function known before
 };
 
