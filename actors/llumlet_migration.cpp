@@ -45,6 +45,7 @@ task<protocols::migration_report> llumlet::migrate(migrate_order order) {
   what.order = std::move(order);
   what.source = options_.id;
   what.start = {view->computed, view->preemptions};
+  what.blocks_most = view->blocks_most;
   what.llumlet = self();
   what.home = out.wanted_by = homes_.at(id).by;
   what.adapter = homes_.at(id).adapter.which;

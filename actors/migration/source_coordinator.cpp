@@ -44,7 +44,8 @@ constexpr const char* phase_name(protocols::migration_source::phase phase) noexc
 } // namespace
 
 source_coordinator::source_coordinator(runtime::actor_context context, source_task what)
-    : actor(context), task_(std::move(what)), machine_(task_.start, task_.environment.settings.limits),
+    : actor(context), task_(std::move(what)),
+      machine_(task_.start, task_.environment.settings.limits, task_.blocks_most),
       pacer_(task_.environment.settings.pace_of_copies(task_.memory->on_host())) {}
 
 runtime::behavior_of<source_coordinator_interface> source_coordinator::make_behavior() {

@@ -23,6 +23,7 @@ struct source_task {
   migrate_order order;
   protocols::instance_id source;
   protocols::migration_source::request_progress start;
+  std::uint32_t blocks_most = ~0U;            ///< that the request can ever have
   runtime::handle<llumlet_interface> llumlet; ///< our own
   runtime::handle<home_interface> home;
   std::shared_ptr<const kv_memory> memory;

@@ -20,6 +20,11 @@ std::uint32_t narrowed(std::uint64_t blocks) noexcept {
 
 } // namespace
 
+std::uint32_t planner::blocks_at_most(const planned_request& r) const noexcept {
+  return narrowed(blocks_for(
+      std::min<std::uint64_t>(std::uint64_t{r.prompt_tokens} + r.stop.max_tokens, settings_.context_length)));
+}
+
 load_report planner::load() const {
   auto report = totals_;
   report.blocks_total = ledger_.total();
@@ -148,8 +153,7 @@ std::vector<move_candidate> planner::move_candidates() const {
     alone[level] = 1;
     c.headroom = narrowed(headroom_of(settings_.execution_levels, alone, settings_.headroom_profiled));
     const auto& known = settings_.execution_levels;
-    c.blocks_most = narrowed(blocks_for(
-        std::min<std::uint64_t>(std::uint64_t{r.prompt_tokens} + r.stop.max_tokens, settings_.context_length)));
+    c.blocks_most = blocks_at_most(r);
     c.headroom_is_profiled = level < known.size() && !known[level].headroom;
     c.last_of_level = r.state == request_state::running && levels[level] == 1;
     return c;

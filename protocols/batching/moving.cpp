@@ -26,6 +26,7 @@ std::optional<request_view> planner::view(request_id id, epoch under) const {
   seen.prompt_tokens = r->prompt_tokens;
   seen.answer_tokens = r->answer_tokens();
   seen.computed = r->computed;
+  seen.blocks_most = blocks_at_most(*r);
   seen.preemptions = r->preemptions;
   seen.in_flight = r->in_flight;
   const auto& table = r->blocks.table();

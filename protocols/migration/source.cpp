@@ -3,6 +3,7 @@
 #include <godwit/protocols/ensure.hpp>
 #include <godwit/protocols/kv/block_hash.hpp>
 
+#include <algorithm>
 #include <utility>
 
 namespace godwit::protocols {
@@ -72,7 +73,8 @@ void migration_source::next_stage(effects& out) {
   first_ = copied_;
   // The last stage has room for the block that is being written and for the one after it, so that a step more or less
   // until the request is out of the batch costs no further round trip.
-  upto_ = last_ ? blocks_for(progress_.computed) + 1 : complete;
+  const auto now = blocks_for(progress_.computed);
+  upto_ = last_ ? std::max(now, std::min(now + 1, blocks_most_)) : complete;
   phase_ = phase::reserving;
   arm(timer_kind::answer, out);
   out.emplace_back(reserve{stage_, first_, upto_});

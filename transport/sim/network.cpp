@@ -162,14 +162,26 @@ void network::impl::transmit(const std::shared_ptr<node>& from) {
   const auto takes = time_of(what.bytes_cut + cut.bytes) - time_of(what.bytes_cut);
   what.bytes_cut += cut.bytes;
   from->sending = true;
+  const auto waits = wait_for(what.peer, *from, takes);
   // The arrival first: on a clock that goes on between the two, the next message would otherwise overtake this one.
-  const auto way = takes + options_.overhead + options_.latency;
+  const auto way = waits + takes + options_.overhead + options_.latency;
   if (!carry(name, what, cut, memory, way))
     after(way, [name, cut, memory](impl& net, calls& made) { net.arrive(name, cut, memory, made); });
-  after(takes, [from](impl& net, calls&) {
+  after(waits + takes, [from](impl& net, calls&) {
     from->sending = false;
     net.transmit(from);
   });
+}
+
+std::chrono::nanoseconds network::impl::wait_for(const std::string& peer, const node& from,
+                                                 std::chrono::nanoseconds takes) {
+  const auto found = nodes_.find(peer);
+  if (found == nodes_.end() || broken(from.name, found->second->name)) return std::chrono::nanoseconds{0};
+  auto& until = found->second->receives_until;
+  const auto earliest = timers_.now() + options_.latency;
+  const auto begins = std::max(earliest, until);
+  until = begins + takes;
+  return begins - earliest;
 }
 
 void network::impl::arrive(std::uint64_t name, const piece& cut, const std::vector<protocols::memory_region>& memory,

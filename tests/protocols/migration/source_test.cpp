@@ -103,6 +103,19 @@ TEST(MigrationSource, ParksTheRequestForTheLastStageOnly) {
   EXPECT_FALSE(has<source::copy>(effects)) << "the block that is being written still changes";
 }
 
+// A pool that holds the longest request and nothing more is large enough.
+TEST(MigrationSource, AsksForNoRoomBeyondWhatTheRequestCanEverHave) {
+  for (const std::uint32_t most : {2U, 3U}) {
+    source m({20, 0}, limits, most);
+    (void)m.begin();
+    (void)m.step(source::prepared{true});
+    (void)m.step(source::opened{});
+    EXPECT_EQ(all<source::reserve>(m.step(source::looked{{20, 0}})).at(0).upto, most);
+    EXPECT_TRUE(has<source::park>(m.step(source::reserved{0})));
+    EXPECT_EQ(all<source::commit>(m.step(source::parked{{32, 0}})).at(0).blocks, 2U);
+  }
+}
+
 TEST(MigrationSource, TheLastCopyAndTheCommitGoTogether) {
   auto m = parking();
   const auto effects = m.step(source::parked{{21, 0}});

@@ -77,6 +77,22 @@ TEST_F(SimNetwork, OverheadComesOnceAndOnTheWayThereOnly) {
   b_.reset();
 }
 
+// A link has as much room for what comes as for what goes: two that send to one have half each, in turn, and what one
+// of them has for others waits behind.
+TEST_F(SimNetwork, WhoReceivesFromSeveralHasNoMoreRoomThanALinkHas) {
+  const auto c = net_.make_fabric("c"), d = net_.make_fabric("d");
+  block_memory more(2, 1'000'000), there(2, 1'000'000), elsewhere(1, 1'000'000);
+  start();
+  b_->post({2, 2}, there.regions(), {}, [this](const landing& l) { log("of c landed " + std::to_string(l.regions)); });
+  d->post({3, 3}, elsewhere.regions(), {}, [this](const landing&) { log("at d landed"); });
+  c->send(b_->address(), {2, 2}, 0, more.regions(), transfer_priority::bulk, 10s, {}, [](const std::string&) {});
+  c->send(d->address(), {3, 3}, 0, {more.regions().front()}, transfer_priority::bulk, 10s, {},
+          [](const std::string&) {});
+  timers_.run();
+  EXPECT_EQ(log_, (std::vector<std::string>{"1050 landed 1", "2050 of c landed 1", "3050 landed 2", "3100 sent ",
+                                            "4050 of c landed 2", "5050 at d landed"}));
+}
+
 TEST_F(SimNetwork, AUrgentSendWaitsForOneMessageOnly) {
   start();
   block_memory small(1, 64), into(1, 64);

@@ -88,6 +88,7 @@ struct request_view {
   std::uint32_t prompt_tokens = 0;
   std::uint32_t answer_tokens = 0;
   std::uint32_t computed = 0;    ///< leading tokens whose KV is there
+  std::uint32_t blocks_most = 0; ///< that it can ever have
   std::uint32_t preemptions = 0; ///< when it changes, the KV is not what it was
   bool in_flight = false;        ///< part of the running step, which may write behind `computed`
   std::vector<block_id> blocks;  ///< of the computed tokens; the full ones stay what they are while the request runs
@@ -225,6 +226,8 @@ public:
   void check(std::span<const block_id> held = {}) const;
 
 private:
+  /// That it can ever have.
+  [[nodiscard]] std::uint32_t blocks_at_most(const planned_request& r) const noexcept;
   /// First in line first.
   struct rank {
     std::int32_t priority = 0;

@@ -143,7 +143,10 @@ public:
                               abort_destination, resume, release, settle, finish>;
   using effects = std::vector<effect>;
 
-  migration_source(request_progress at_start, migration_limits limits) : limits_(limits), progress_(at_start) {}
+  /// `blocks_most`: that the request can ever have, by its length; no room is asked for beyond, which a pool of that
+  /// size has not.
+  migration_source(request_progress at_start, migration_limits limits, std::uint32_t blocks_most = ~0U)
+      : limits_(limits), blocks_most_(blocks_most), progress_(at_start) {}
 
   /// The first effects.
   [[nodiscard]] effects begin();
@@ -187,6 +190,7 @@ private:
   void on(const timed_out& e, effects& out);
 
   migration_limits limits_;
+  std::uint32_t blocks_most_;
   phase phase_ = phase::preparing;
   request_progress progress_;
   std::uint32_t stage_ = 0; ///< the present one
