@@ -214,6 +214,8 @@ make_plan(const plan_options& options, const std::function<void(std::size_t done
   if (sim.instances > plan_instances_max)
     return wrong(fmt::format("a plan is for {} instances at most; parts of a larger cluster can be planned alone",
                              plan_instances_max));
+  if (!(options.attainment >= 0.01 && options.attainment <= 1) || !(options.seconds >= 1 && options.seconds <= 86'400))
+    return wrong("--attainment is a share from 0.01 to 1, and --seconds from 1 to 86400"); // CLI11 lets NaN pass
   if (sim.settings.scaling.mode != protocols::scaling_mode::off)
     return wrong("a plan is for so many instances: --scaling off");
   const auto bundle = find_bundle(sim.policy);

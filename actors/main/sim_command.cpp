@@ -80,6 +80,11 @@ void add_sim_command(CLI::App& app, command_result& result) {
                    "cut:head/instance-2@60s+5s, freeze:instance-1@40s+2s, slow:instance-1x4@10s+60s, random:12/h, "
                    "joined by commas; without +DURATION for good")
       ->type_name("SPEC");
+  command
+      ->add_option("--window", o.window,
+                   "Report of requests that arrive in this time, and of the cluster meanwhile; without TO until the "
+                   "last one arrives")
+      ->type_name("FROM-[TO]");
   command->add_option("--csv", o.csv, "Write one line per request")->type_name("FILE");
   command
       ->add_option("--samples", o.samples,

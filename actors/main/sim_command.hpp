@@ -32,6 +32,7 @@ struct sim_options {
   std::optional<double> disk_rate;       ///< bytes per second of each host's disk
   std::optional<double> length_accuracy; ///< how often the class of an answer's length is known beforehand
   std::optional<std::string> deadlines;  ///< "LEAST-MOST" in seconds
+  std::optional<std::string> window;     ///< "FROM-TO" or "FROM-" in seconds: what is reported
   std::string config_file;               ///< that the settings were read from; empty: none
   bench_options load; ///< lengths, trace, requests, rate, cv, scale, seed, priority_share and the objectives
   std::optional<std::string> faults; ///< what goes wrong, and when

@@ -84,19 +84,19 @@ svg_plot latency_plot(const sim_setup& setup, const simulation_result& run) {
 } // namespace
 
 std::string requests_csv(const simulation_result& run, bool with_faults) {
-  std::string out =
-      "request,priority,prompt_tokens,answer_tokens,cached_tokens,arrival_s,first_token_s,last_token_s,"
-      "ended_s,answered,preemptions,preemption_loss_s,migrations,stall_s,instance,failed,expected_first_token_s";
+  std::string out = "request,priority,prompt_tokens,answer_tokens,cached_tokens,arrival_s,first_token_s,last_token_s,"
+                    "ended_s,answered,preemptions,preemption_loss_s,migrations,stall_s,instance,failed,expected_first_"
+                    "token_s,longest_gap_s";
   out += with_faults ? ",dispatched_again,interrupted_s\n" : "\n";
   const auto time = [](std::int64_t ns) { return ns < 0 ? std::string() : fmt::format("{:.9f}", seconds(ns)); };
   for (std::size_t i = 0; i < run.requests.size(); ++i) {
     const auto& r = run.requests[i];
-    out +=
-        fmt::format("{},{},{},{},{},{},{},{},{},{},{},{:.9f},{},{:.9f},{},{},{}", i, r.priority, r.prompt_tokens,
-                    r.answer_tokens, r.cached_tokens, time(r.arrival_ns), time(r.first_token_ns), time(r.last_token_ns),
-                    time(r.ended_ns), r.answered() ? 1 : 0, r.preemptions, seconds(r.preemption_loss_ns), r.migrations,
-                    seconds(r.stall_ns), r.instance ? std::to_string(r.instance->value()) : "",
-                    r.failed ? name_of(*r.failed) : "", r.expected_ns > 0 ? time(r.dispatched_ns + r.expected_ns) : "");
+    out += fmt::format("{},{},{},{},{},{},{},{},{},{},{},{:.9f},{},{:.9f},{},{},{},{:.9f}", i, r.priority,
+                       r.prompt_tokens, r.answer_tokens, r.cached_tokens, time(r.arrival_ns), time(r.first_token_ns),
+                       time(r.last_token_ns), time(r.ended_ns), r.answered() ? 1 : 0, r.preemptions,
+                       seconds(r.preemption_loss_ns), r.migrations, seconds(r.stall_ns),
+                       r.instance ? std::to_string(r.instance->value()) : "", r.failed ? name_of(*r.failed) : "",
+                       r.expected_ns > 0 ? time(r.dispatched_ns + r.expected_ns) : "", seconds(r.longest_gap_ns));
     if (with_faults) out += fmt::format(",{},{:.9f}", r.losses, seconds(r.interrupted_ns));
     out += '\n';
   }

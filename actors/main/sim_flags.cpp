@@ -51,6 +51,19 @@ std::string lacks(const sim_options& options, const runtime::config::setting& s)
   if (joins_processes(s) && !options.faults) return "is of processes that fail; it needs --faults SPEC";
   if (s.name == "speculation.draft_max" && options.draft_profile.empty())
     return "is of a draft model; it needs --draft-profile NAME";
+  const auto& set = options.settings;
+  const bool objectives = set.admission.ttft.count() > 0 || set.admission.tpot.count() > 0 || options.deadlines;
+  if (s.name == "admission.early_rejection" && !objectives)
+    return "refuses what misses its objective, of which the server knows none; it needs --admission-ttft or "
+           "--admission-tpot (--slo-ttft and --slo-tpot are the report's)";
+  if (s.name.starts_with("scaling.") && s.name != "scaling.mode" && set.scaling.mode == protocols::scaling_mode::off)
+    return "is of autoscaling; it needs --scaling on";
+  if (s.name == "scheduler.roles" && set.instances.roles.empty())
+    return "changes roles, of which there are none; it needs --roles";
+  if (s.name.starts_with("kv_store.") && s.name != "kv_store.bytes" && set.kv_store.bytes == 0)
+    return "is of the KV store; it needs --kv-store-bytes";
+  if (s.name == "instances.pipeline_rows" && set.instances.pipeline_parallel == 1)
+    return "is of several stages; it needs --pipeline-parallel N";
   if (records(s) && options.record.empty()) return "is of a recording; it needs --record FILE";
   return {};
 }

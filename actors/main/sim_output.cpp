@@ -1,4 +1,5 @@
 #include "main/sim_report.hpp"
+#include "main/units.hpp"
 
 #include <boost/json.hpp>
 #include <spdlog/fmt/fmt.h>
@@ -9,7 +10,10 @@ namespace json = boost::json;
 
 namespace {
 
+/// Of nothing there are no figures, which are not 0.
 json::object object_of(const latency_stats& s) {
+  if (s.count == 0)
+    return {{"count", 0}, {"mean", nullptr}, {"p50", nullptr}, {"p90", nullptr}, {"p99", nullptr}, {"max", nullptr}};
   return {{"count", s.count}, {"mean", s.mean}, {"p50", s.p50}, {"p90", s.p90}, {"p99", s.p99}, {"max", s.max}};
 }
 
@@ -47,6 +51,8 @@ json::object object_of(const sim_setup& s) {
           {"skipped", s.skipped},
           {"slo_ttft_ms", value_of(s.ttft_ms)},
           {"slo_tpot_ms", value_of(s.tpot_ms)},
+          {"window_s",
+           s.window ? json::value({seconds(s.window->first), seconds(s.window->second)}) : json::value(nullptr)},
           {"settings", std::move(settings)}};
 }
 
@@ -75,6 +81,9 @@ std::string to_table(const sim_setup& setup, const sim_report& r) {
   out += fmt::format("{}, {}, seed {}\n", setup.workload, setup.arrivals, setup.seed);
   if (!setup.faults.empty()) out += fmt::format("faults {}\n", setup.faults);
   for (const auto& [name, text] : setup.settings) out += fmt::format("{} = {}\n", name, text);
+  if (setup.window)
+    out += fmt::format("of requests that arrive from {:.1f} s until {:.1f} s:\n", seconds(setup.window->first),
+                       seconds(setup.window->second));
   out += fmt::format("{} of {} requests answered", r.answered, r.requests);
   if (!r.failed.empty()) out += ", failed: " + list(r.failed);
   if (r.unfinished > 0)
@@ -84,7 +93,7 @@ std::string to_table(const sim_setup& setup, const sim_report& r) {
 
   out += fmt::format("{:<20}{:>11} {:>11} {:>11} {:>11} {:>11}  {:>9}\n", "latency (ms)", "mean", "P50", "P90", "P99",
                      "max", "samples");
-  out += rows(r.times);
+  out += rows(r.times) + row("between tokens", r.token_gap_ms);
   const bool objectives = setup.ttft_ms || setup.tpot_ms || setup.deadlines;
   for (const auto& level : r.levels) {
     out += fmt::format("\npriority {}: {} of {} requests answered\n", level.name, level.answered, level.requests) +
@@ -116,8 +125,9 @@ std::string to_table(const sim_setup& setup, const sim_report& r) {
                        100 * m->fragmented, 100 * m->fragmented_max, 100 * m->fragmented_time);
   else
     out += fmt::format("- (the run has fewer than {} samples)\n", memory_samples_min);
-  out += fmt::format("{:<20}{:.2f} on average, at most {}; {:.0f} instance-seconds\n", "instances", r.instances,
-                     r.instances_max, r.instance_s);
+  out += fmt::format("{:<20}{:.2f} on average, at most {}; {:.0f} instance-seconds{}\n", "instances", r.instances,
+                     r.instances_max, r.instance_s,
+                     r.orders_given_up > 0 ? fmt::format("; {} orders given up", r.orders_given_up) : "");
   if (const auto& roles = r.roles) {
     out += fmt::format("{:<20}{:.2f} prefill ({} to {}), {:.2f} decode on average", "roles", roles->prefill,
                        roles->prefill_least, roles->prefill_most, roles->decode);
@@ -167,6 +177,7 @@ std::string to_json(const sim_setup& setup, const sim_report& r) {
                           {"cached_tokens", r.cached_tokens},
                           {"answer_tokens", r.answer_tokens}};
   for (auto& [name, value] : object_of(r.times)) out[name] = value;
+  out["token_gap_ms"] = object_of(r.token_gap_ms);
   out["levels"] = std::move(levels);
   out["preemptions"] = json::object{{"count", r.preemptions}, {"requests", r.preempted}, {"loss_s", r.loss_s}};
   if (r.swaps > 0) {
@@ -190,7 +201,10 @@ std::string to_json(const sim_setup& setup, const sim_report& r) {
                                {"fragmented_share", known(m.fragmented)},
                                {"fragmented_share_max", known(m.fragmented_max)},
                                {"fragmented_time", known(m.fragmented_time)}};
-  out["instances"] = json::object{{"mean", r.instances}, {"max", r.instances_max}, {"instance_seconds", r.instance_s}};
+  out["instances"] = json::object{{"mean", r.instances},
+                                  {"max", r.instances_max},
+                                  {"instance_seconds", r.instance_s},
+                                  {"orders_given_up", r.orders_given_up}};
   if (const auto& roles = r.roles)
     out["roles"] = json::object{{"prefill_mean", roles->prefill},
                                 {"prefill_least", roles->prefill_least},

@@ -98,7 +98,52 @@ sim_report::length_figures lengths_of(const simulation_result& run) {
   return out;
 }
 
+/// Of the whole histogram; in ms.
+latency_stats summary_of(const actors::sim::gap_counts& gaps) {
+  const auto at = [&](double share) { return gaps.quantile_ns(share) * 1e-6; };
+  return {static_cast<std::size_t>(gaps.count()),    gaps.mean_ns() * 1e-6, at(0.5), at(0.9), at(0.99),
+          static_cast<double>(gaps.most_ns()) * 1e-6};
+}
+
+/// What of a run is within a window: the requests that arrive in it, and the cluster meanwhile. Migrations, steps and
+/// events are those of the whole run.
+simulation_result part_of(const simulation_result& run, std::int64_t from, std::int64_t to) {
+  auto out = run;
+  to = std::min(to, run.duration_ns);
+  from = std::min(from, to);
+  std::erase_if(out.requests, [&](const request_record& r) {
+    return r.arrival_ns >= 0 && (r.arrival_ns < from || r.arrival_ns >= to);
+  });
+  out.duration_ns = to - from;
+  out.samples.clear();
+  out.instance_seconds = 0;
+  out.instances_max = 0;
+  for (std::size_t i = 0; i + 1 < run.samples.size(); ++i) { // each holds until the next one
+    auto sample = run.samples[i];
+    const auto until = std::min(run.samples[i + 1].time_ns, to);
+    sample.time_ns = std::max(sample.time_ns, from);
+    if (sample.time_ns >= until) continue;
+    out.instance_seconds += seconds(until - sample.time_ns) * sample.instances;
+    out.instances_max = std::max(out.instances_max, sample.instances);
+    out.samples.push_back(sample);
+  }
+  if (!out.samples.empty()) {
+    out.samples.push_back(out.samples.back());
+    out.samples.back().time_ns = to;
+  }
+  return out;
+}
+
+sim_report report_of(const sim_setup& setup, const simulation_result& run);
+
 } // namespace
+
+sim_report make_report(const sim_setup& setup, const simulation_result& run) {
+  if (!setup.window) return report_of(setup, run);
+  auto out = report_of(setup, part_of(run, setup.window->first, setup.window->second));
+  out.migrating_share = share(run.migrating_seconds, run.instance_seconds);
+  return out;
+}
 
 bool meets_objectives(const sim_setup& setup, const request_record& r) {
   if (!r.answered()) return false;
@@ -127,7 +172,9 @@ std::string name_of(actors::failure_kind kind) {
   return "internal";
 }
 
-sim_report make_report(const sim_setup& setup, const simulation_result& run) {
+namespace {
+
+sim_report report_of(const sim_setup& setup, const simulation_result& run) {
   sim_report out;
   times_of_all all;
   std::array<times_of_all, 2> by_level;
@@ -181,6 +228,7 @@ sim_report make_report(const sim_setup& setup, const simulation_result& run) {
   out.attainment = share(static_cast<double>(all.met), counts[0] + counts[1]);
   out.goodput = share(static_cast<double>(all.met), out.duration_s);
   out.times = all.take();
+  out.token_gap_ms = summary_of(run.token_gaps);
   for (std::size_t i = 0; i < out.levels.size(); ++i) {
     auto& level = out.levels[i];
     level.attainment = share(static_cast<double>(by_level[i].met), counts[i]);
@@ -208,9 +256,12 @@ sim_report make_report(const sim_setup& setup, const simulation_result& run) {
   out.instance_s = run.instance_seconds;
   out.instances = share(run.instance_seconds, out.duration_s);
   out.instances_max = run.instances_max;
+  out.orders_given_up = run.orders_given_up;
   out.events = run.events;
   if (!setup.faults.empty()) out.faults = make_fault_report(run);
   return out;
 }
+
+} // namespace
 
 } // namespace godwit::main

@@ -39,6 +39,8 @@ struct sim_setup {
   std::size_t missing = 0; ///< requests that were asked for, and that the trace does not have
   std::optional<double> ttft_ms;
   std::optional<double> tpot_ms;
+  /// Requests that arrive in [first, second) ns count, and what was then. Without a value all of the run.
+  std::optional<std::pair<std::int64_t, std::int64_t>> window;
   std::vector<std::pair<std::string, std::string>> settings; ///< that are not the defaults
 };
 
@@ -78,7 +80,8 @@ struct sim_report {
   bool interrupted = false;
   std::map<std::string, std::size_t> failed; ///< by kind
   latencies times;
-  std::vector<level> levels; ///< normal, then high; empty without priorities
+  latency_stats token_gap_ms; ///< between tokens that come one after the other, of all requests together
+  std::vector<level> levels;  ///< normal, then high; empty without priorities
   double duration_s = 0;
   double requests_per_s = 0;
   std::uint64_t prompt_tokens = 0;
@@ -107,6 +110,7 @@ struct sim_report {
   double instances = 0;                ///< on average
   std::uint32_t instances_max = 0;
   double instance_s = 0; ///< the cost
+  std::uint64_t orders_given_up = 0;
 
   /// Where instances have roles, how many have each, on average over the samples.
   struct role_counts {

@@ -137,6 +137,22 @@ std::optional<std::pair<std::int64_t, std::int64_t>> parse_deadlines(const std::
   return std::pair{static_cast<std::int64_t>(least * 1e9), static_cast<std::int64_t>(most * 1e9)};
 }
 
+/// "60-600", "60-": from when until when, in ns; `last`: the last arrival.
+std::optional<std::pair<std::int64_t, std::int64_t>> parse_window(const std::string& text, std::int64_t last) {
+  double from = 0;
+  const auto* const end = text.data() + text.size();
+  const auto first = std::from_chars(text.data(), end, from, std::chars_format::fixed);
+  if (first.ec != std::errc{} || first.ptr == end || *first.ptr != '-') return std::nullopt;
+  double to = static_cast<double>(last) * 1e-9;
+  if (first.ptr + 1 != end) {
+    const auto second = std::from_chars(first.ptr + 1, end, to, std::chars_format::fixed);
+    if (second.ec != std::errc{} || second.ptr != end) return std::nullopt;
+  }
+  constexpr double longest_s = 1e8;
+  if (!(from >= 0 && from < to && to <= longest_s)) return std::nullopt;
+  return std::pair{static_cast<std::int64_t>(from * 1e9), static_cast<std::int64_t>(to * 1e9)};
+}
+
 expected<planned_sim, bench_error> plan(const sim_options& options) {
   const auto wrong = [](std::string what) { return unexpected(bench_error{2, std::move(what)}); };
   if (auto what = wrong_objective(options.load)) return wrong(std::move(*what));
@@ -144,6 +160,9 @@ expected<planned_sim, bench_error> plan(const sim_options& options) {
     return wrong("--draft-acceptance is a share from 0 to 1");
   if (const auto rate = options.disk_rate; rate && !(*rate >= 1 && *rate <= 1e15))
     return wrong("--kv-store-disk-rate is 1 to 1e15 bytes per second");
+  if (options.draft_acceptance > 0 && options.draft_profile.empty() && options.settings.speculation.tokens_max == 0)
+    return wrong("--draft-acceptance is of drafts, of which there are none; give --speculation-tokens or "
+                 "--draft-profile, too");
   if (options.disk_rate && options.settings.kv_store.disk_bytes == 0)
     return wrong("--kv-store-disk-rate is of a disk, of which there is none; give --kv-store-disk-bytes, too");
   std::optional<std::pair<std::int64_t, std::int64_t>> deadlines;
@@ -176,6 +195,15 @@ expected<planned_sim, bench_error> plan(const sim_options& options) {
     return wrong(fmt::format("the last request arrives {:.0f} days after the first one, and at most {:.0f} are "
                              "simulated; raise --rate, or play a trace faster with --rate-scale",
                              days, days_max));
+  std::optional<std::pair<std::int64_t, std::int64_t>> window;
+  if (options.window) {
+    const auto last = load->requests.back().arrival_ns;
+    window = parse_window(*options.window, last);
+    if (!window)
+      return wrong(fmt::format("--window: '{}' is no FROM-TO in seconds, as in 60-600, or FROM- until the last request "
+                               "arrives, which is after {:.1f} s",
+                               *options.window, static_cast<double>(last) * 1e-9));
+  }
   actors::sim::fault_plan faults;
   if (options.faults) {
     auto parsed = actors::sim::parse_faults(*options.faults, options.instances);
@@ -243,6 +271,7 @@ expected<planned_sim, bench_error> plan(const sim_options& options) {
   setup.ttft_ms = options.load.ttft_ms;
   setup.tpot_ms = options.load.tpot_ms;
   setup.deadlines = deadlines.has_value();
+  setup.window = run.gaps_of = window;
   const auto order = settings.llumlet.queue_order;
   setup.expects_lengths = options.length_accuracy || order == protocols::queue_order::sjf ||
                           order == protocols::queue_order::ljf || settings.llumlet.batch_length_weight > 0;

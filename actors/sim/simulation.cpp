@@ -3,6 +3,8 @@
 #include "sim/length_forecasts.hpp"
 #include "sim/simulated_process.hpp"
 
+#include <godwit/runtime/metrics/registry.hpp>
+
 #include <algorithm>
 #include <functional>
 #include <map>
@@ -51,6 +53,8 @@ private:
   /// By instance: when migrations from or to it were under way.
   std::map<protocols::instance_id, std::vector<std::pair<std::int64_t, std::int64_t>>> migrating_;
   std::optional<fault_injector> faults_; ///< outlives the timers that it set
+  runtime::metrics::registry registry_;
+  std::shared_ptr<cluster_metrics> metrics_;
   simulated_cluster cluster_;
   nanoseconds began_{0};
   std::size_t submitted_ = 0;
@@ -68,6 +72,9 @@ class run::probe final : public answer_sink {
 public:
   probe(run& owner, std::size_t index) : owner_(owner), index_(static_cast<std::uint32_t>(index)) {
     owner_.probes_[index_] = this;
+    const auto& of = owner.options_.gaps_of;
+    const auto arrived = owner.result_.requests[index].arrival_ns;
+    counts_ = !of || (arrived >= of->first && arrived < of->second);
   }
   ~probe() override { note(); }
   bool on_tokens(std::span<const protocols::sampled_token> tokens, bool) override {
@@ -78,8 +85,11 @@ public:
       if (reported_) count_gap();
     }
     if (std::exchange(lost_, false)) owner_.result_.requests[index_].interrupted_ns += now - last_token_ns_;
+    if (first_token_ns_ < 0)
+      first_token_ns_ = now;
+    else
+      note_gap(now - last_token_ns_);
     owner_.progress_ns_ = last_token_ns_ = now;
-    if (first_token_ns_ < 0) first_token_ns_ = now;
     answer_tokens_ += static_cast<std::uint32_t>(tokens.size());
     if (!losses_.empty()) end_losses(now);
     return true;
@@ -124,6 +134,7 @@ public:
     r.first_token_ns = first_token_ns_;
     r.last_token_ns = last_token_ns_;
     r.answer_tokens = answer_tokens_;
+    r.longest_gap_ns = longest_gap_ns_;
   }
 
 private:
@@ -143,6 +154,10 @@ private:
       return true;
     });
   }
+  void note_gap(std::int64_t ns) {
+    longest_gap_ns_ = std::max(longest_gap_ns_, ns);
+    if (counts_) owner_.result_.token_gaps.add(ns);
+  }
   void count_gap() {
     owner_.result_.gaps_ns.push_back(gap_ns_);
     gap_ns_ = -1;
@@ -152,6 +167,7 @@ private:
   run& owner_;
   std::int64_t first_token_ns_ = -1;
   std::int64_t last_token_ns_ = -1;
+  std::int64_t longest_gap_ns_ = 0;
   std::vector<loss> losses_; ///< that last; more than one only while a token is on its way
   std::uint32_t answer_tokens_ = 0;
   std::uint32_t index_;
@@ -161,6 +177,7 @@ private:
   bool claimed_ = false;  ///< and no token since
   bool reported_ = false; ///< as one whose gap counts
   bool lost_ = false;
+  bool counts_ = true; ///< among the gaps of all
 };
 
 /// How long the plan has the head stand still, in which time nothing can go on.
@@ -226,6 +243,8 @@ simulated_cluster_options run::watched(simulated_cluster_options from) {
   });
   also(node.frontend.on_migration, [this](const protocols::migration_report& report) { migrated(report); });
   also(node.frontend.on_lost, [this](protocols::request_id id) { lost(id); });
+  if (!node.metrics) node.metrics = std::make_shared<cluster_metrics>(registry_);
+  metrics_ = node.metrics;
   from.separate = from.separate || !options_.faults.empty();
   return from;
 }
@@ -254,6 +273,7 @@ simulation_result run::take() {
   result_.instance_seconds = result_.instances.paid_s;
   result_.instances_max = result_.instances.most;
   result_.slowed = cluster_.slowed();
+  result_.orders_given_up = metrics_->orders_given_up.value();
   if (faults_) {
     faults_->stop();
     result_.faults = faults_->books();

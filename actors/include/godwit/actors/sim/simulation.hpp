@@ -2,6 +2,7 @@
 
 #include <godwit/actors/answer_sink.hpp>
 #include <godwit/actors/sim/fault_injector.hpp>
+#include <godwit/actors/sim/gap_counts.hpp>
 #include <godwit/actors/sim/simulated_cluster.hpp>
 #include <godwit/protocols/lengths/length_predictor.hpp>
 #include <godwit/protocols/messages/load.hpp>
@@ -29,6 +30,7 @@ struct request_record {
   std::int64_t arrival_ns = 0;      ///< -1: the run ended before
   std::int64_t first_token_ns = -1; ///< -1: none came
   std::int64_t last_token_ns = -1;
+  std::int64_t longest_gap_ns = 0; ///< between two of its tokens, or what came at once; 0: it had less than two
   std::int64_t ended_ns = -1;      ///< -1: unfinished
   std::int64_t dispatched_ns = -1; ///< -1: no instance took it
   std::int64_t expected_ns = 0;    ///< from then until the first token, as the scheduler expected; 0: nobody knew
@@ -74,6 +76,8 @@ struct simulation_options {
   std::optional<double> length_accuracy;
   /// Requests of a workload priority above 0 go first, with this execution level. Without a value all are alike.
   std::optional<std::uint8_t> high_level;
+  /// `token_gaps` are of requests that arrive in [first, second) ns. Without a value of all.
+  std::optional<std::pair<std::int64_t, std::int64_t>> gaps_of;
   std::chrono::nanoseconds sample_interval{std::chrono::seconds(1)};
   /// Where a run has so many samples, every other one is dropped, and half as many are kept from then on; and so again.
   std::size_t samples_max = 100'000;
@@ -129,11 +133,13 @@ struct simulation_result {
   std::map<std::uint32_t, std::uint64_t> stages; ///< of the other committed ones: how many took so many
   std::vector<std::int64_t> stalls_ns;           ///< of these: from the batch until the commit's answer
   std::vector<std::int64_t> gaps_ns;             ///< of these: between the client's tokens before and after
+  gap_counts token_gaps;                         ///< between the tokens of a request, of all requests together
   slowed_steps slowed;                           ///< for the sake of migrations
   double migrating_seconds = 0;                  ///< of all instances, with a migration from or to them under way
   std::int64_t duration_ns = 0;                  ///< virtual, until the last request ended, or the run
   double instance_seconds = 0;
   std::uint32_t instances_max = 0;
+  std::uint64_t orders_given_up = 0;             ///< of autoscaling: they failed, or did not come in time
   std::map<std::string, std::uint64_t> failures; ///< of requests, by what their clients were told
   fault_books faults;
   instance_books instances; ///< at the end
