@@ -166,6 +166,74 @@ TEST(SimCommand, TakesNoFailpointsAndAnotherDispatcherFromTheSettings) {
   EXPECT_EQ(parse(simulate(options)).at("setup").at("dispatch").as_string(), "infaas");
 }
 
+TEST(SimCommand, ReportsOfAWindow) {
+  auto options = options_of("M-M", 2, 400);
+  const auto whole = parse(simulate(options));
+  options.window = "60-160";
+  const auto part = parse(simulate(options));
+  EXPECT_TRUE(whole.at("setup").at("window_s").is_null());
+  EXPECT_EQ(part.at("setup").at("window_s"), boost::json::value({60.0, 160.0}));
+  const auto requests = part.at("requests").to_number<int>();
+  EXPECT_GT(requests, 150);
+  EXPECT_LT(requests, 250);
+  EXPECT_DOUBLE_EQ(part.at("virtual_s").to_number<double>(), 100);
+  EXPECT_DOUBLE_EQ(part.at("requests_per_s").to_number<double>(), requests / 100.0) << "all are answered in the end";
+  EXPECT_LT(figure(part, "token_gap_ms", "count"), figure(whole, "token_gap_ms", "count"));
+  EXPECT_EQ(whole.at("events"), part.at("events")) << "it is the same run";
+  for (const auto* const wrong : {"160-60", "60", "-60", "x-", "60-x", "-", "nan-", "1e9-"}) {
+    options.window = wrong;
+    const auto refused = simulate(options);
+    EXPECT_EQ(refused.code, 2) << wrong;
+    EXPECT_NE(refused.err.find("--window: '" + std::string(wrong)), std::string::npos) << refused.err;
+  }
+}
+
+// Sarathi-Serve: a prompt in large pieces makes those wait that decode beside it, of which their mean says little.
+TEST(SimCommand, TellsHowLongTokensWaitForPromptsBesideThem) {
+  const auto longest = [](std::uint32_t step_tokens) {
+    auto options = options_of("fixed:4000:200", 0.5, 60);
+    options.instances = 1;
+    options.settings.llumlet.step_tokens_max = step_tokens;
+    return figure(parse(simulate(options)), "token_gap_ms", "max");
+  };
+  EXPECT_GT(longest(4096), 3 * longest(256));
+}
+
+TEST(SimCommand, RefusesWhatWouldDoNothing) {
+  for (const auto& [line, why] : {
+           std::pair{"--early-rejection", "it needs --admission-ttft or --admission-tpot"},
+           std::pair{"--early-rejection --slo-ttft 1000", "it needs --admission-ttft or --admission-tpot"},
+           std::pair{"--scaling-freeness-min 50", "it needs --scaling on"},
+           std::pair{"--role-policy balance", "it needs --roles"},
+           std::pair{"--kv-store-load-min 64", "it needs --kv-store-bytes"},
+           std::pair{"--draft-acceptance 0.9", "give --speculation-tokens or --draft-profile"},
+       }) {
+    const auto refused = typed("--profile toy --lengths fixed:10:5 --requests 3 --instances 1 " + std::string(line));
+    EXPECT_EQ(refused.code, 2) << line;
+    EXPECT_NE(refused.err.find(why), std::string::npos) << line << ": " << refused.err;
+  }
+  EXPECT_EQ(
+      typed("--profile toy --lengths fixed:10:5 --requests 3 --instances 1 --early-rejection --admission-ttft 1s").code,
+      0);
+}
+
+TEST(SimCommand, CountsOrdersThatWereGivenUp) {
+  auto options = options_of("M-M", 3, 150);
+  options.instances = 1;
+  options.settings.scaling.mode = protocols::scaling_mode::on;
+  options.settings.scaling.provision_timeout = std::chrono::seconds(5); // less than the profile's start
+  EXPECT_GT(figure(parse(simulate(options)), "instances", "orders_given_up"), 0);
+}
+
+// A pool as large as the longest request is large enough for it to come.
+TEST(SimCommand, ARequestAsLongAsThePoolMovesToAnotherOne) {
+  auto options = options_of("fixed:10:20000", 1, 3);
+  options.instances = 2;
+  const auto report = parse(simulate(options));
+  EXPECT_EQ(report.at("answered").to_number<int>(), 3);
+  EXPECT_FALSE(report.at("migrations").at("not_committed").as_object().contains("incompatible"));
+}
+
 // Llumnix section 6.3: at a rate that loads the instances, live rescheduling keeps the tail of prefill latency short.
 TEST(SimCommand, FindsLlumnixAheadOfInfaasAndRoundRobinInTheTailOfPrefill) {
   const auto p99 = [](const char* policy) {

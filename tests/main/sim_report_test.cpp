@@ -197,6 +197,67 @@ TEST(SimReport, OfNothingIsZeroEverywhere) {
   EXPECT_TRUE(boost::json::parse(to_json({}, report)).is_object());
 }
 
+TEST(SimReport, WhatNobodyMeasuredIsNoZero) {
+  const auto json = boost::json::parse(to_json({}, make_report({}, {}))).as_object();
+  for (const auto* const key : {"end_to_end_ms", "decode_ms", "token_gap_ms"}) {
+    EXPECT_EQ(json.at(key).at("count").to_number<int>(), 0) << key;
+    EXPECT_TRUE(json.at(key).at("p99").is_null()) << key;
+    EXPECT_TRUE(json.at(key).at("mean").is_null()) << key;
+  }
+}
+
+TEST(SimReport, OfAWindowCountsWhatArrivesInItAndTheClusterMeanwhile) {
+  auto setup = setup_with_priority();
+  setup.priority.clear();
+  auto run = three();
+  run.requests.push_back(answered(1900, 1950, 1990, 5));
+  for (std::int64_t at = 0; at <= 2000; at += 100) {
+    run.samples.push_back(sample_at(at, at < 1000 ? 20 : 100, 0));
+    run.samples.back().instances = at < 1000 ? 1 : 3;
+  }
+  setup.window = std::pair{500 * per_ms, 1500 * per_ms};
+  const auto report = make_report(setup, run);
+  EXPECT_EQ(report.requests, 2U) << "neither the first one nor the last one";
+  EXPECT_EQ(report.answered, 1U);
+  EXPECT_EQ(report.times.e2e_ms.max, 300);
+  EXPECT_DOUBLE_EQ(report.duration_s, 1);
+  EXPECT_DOUBLE_EQ(report.requests_per_s, 1);
+  ASSERT_TRUE(report.memory);
+  EXPECT_DOUBLE_EQ(report.memory->used, 0.3) << "half of the time a tenth, half of it five";
+  EXPECT_DOUBLE_EQ(report.instance_s, 2);
+  EXPECT_DOUBLE_EQ(report.instances, 2);
+  EXPECT_EQ(report.instances_max, 3U);
+  EXPECT_DOUBLE_EQ(report.migrating_share, 0.2) << "of the whole run";
+  EXPECT_NE(to_table(setup, report).find("of requests that arrive from 0.5 s until 1.5 s:\n1 of 2"), std::string::npos);
+  setup.window->second = 9000 * per_ms;
+  EXPECT_DOUBLE_EQ(make_report(setup, run).duration_s, 1.5) << "the run was over";
+}
+
+TEST(SimReport, TellsHowFarApartTokensCome) {
+  auto run = three();
+  for (int i = 0; i < 98; ++i) run.token_gaps.add(20 * per_ms);
+  run.token_gaps.add(150 * per_ms);
+  run.token_gaps.add(700 * per_ms);
+  const auto report = make_report({}, run);
+  EXPECT_EQ(report.token_gap_ms.count, 100U);
+  EXPECT_DOUBLE_EQ(report.token_gap_ms.mean, (98 * 20 + 150 + 700) / 100.0);
+  EXPECT_NEAR(report.token_gap_ms.p50, 20, 20.0 / 64);
+  EXPECT_NEAR(report.token_gap_ms.p99, 150, 150.0 / 64);
+  EXPECT_EQ(report.token_gap_ms.max, 700);
+  EXPECT_NE(to_table({}, report).find("between tokens"), std::string::npos);
+}
+
+TEST(GapCounts, KeepLengthsToWithinASixtyFourthOfThemselves) {
+  for (std::int64_t x = 0; x < std::int64_t{1} << 40; x += 1 + x / 37) {
+    actors::sim::gap_counts one;
+    one.add(x);
+    one.add(x + x / 8 + 1);
+    const auto lower = one.quantile_ns(0.5);
+    EXPECT_NEAR(lower, static_cast<double>(x), static_cast<double>(x) / 64) << x;
+    EXPECT_EQ(one.most_ns(), x + x / 8 + 1);
+  }
+}
+
 TEST(SimReport, JsonHasEveryFigureOnce) {
   const auto setup = setup_with_priority();
   const auto report = make_report(setup, three());
@@ -256,7 +317,7 @@ TEST(SimReport, WritesALineForEachRequestAndSample) {
   const auto requests = requests_csv(run);
   EXPECT_EQ(std::count(requests.begin(), requests.end(), '\n'), 4);
   EXPECT_NE(requests.find("\n1,1,100,1,0,1.000000000,1.300000000,1.300000000,1.300000000,1,0,0.000000000,1,"
-                          "0.030000000,,,1.250000000\n"),
+                          "0.030000000,,,1.250000000,0.000000000\n"),
             std::string::npos)
       << requests;
   const auto samples = samples_csv(run);
