@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <limits>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -122,6 +123,16 @@ TEST(Plan, TriesEveryDivisionAndEverySizeOfAStepAndPutsTheBestFirst) {
   EXPECT_THAT(ways, ::testing::UnorderedElementsAre(" 256", " 512", "prefill:1,decode:2 256", "prefill:1,decode:2 512",
                                                     "prefill:2,decode:1 256", "prefill:2,decode:1 512"));
   EXPECT_TRUE(std::ranges::is_sorted(*plan, std::greater{}, &plan_entry::rate));
+}
+
+TEST(Plan, TakesNothingThatIsNoNumber) {
+  for (const bool seconds : {false, true}) {
+    auto options = options_of(2);
+    (seconds ? options.seconds : options.attainment) = std::numeric_limits<double>::quiet_NaN();
+    const auto refused = planned(options);
+    EXPECT_EQ(refused.code, 2);
+    EXPECT_NE(refused.err.find("--attainment is a share"), std::string::npos) << refused.err;
+  }
 }
 
 TEST(Plan, IsWhatASimulationSays) {
