@@ -1,5 +1,7 @@
 #include "main/place_command.hpp"
 
+#include "main/number_range.hpp"
+
 #include <godwit/gpu/cuda/kv_geometry.hpp>
 #include <godwit/gpu/model/model_directory.hpp>
 #include <godwit/protocols/policy/layer_placement.hpp>
@@ -197,7 +199,7 @@ void add_place_command(CLI::App& model, command_result& result) {
   command->add_option("--link", options->links, "How long rows of a token take between two devices: 0-1=20us")
       ->type_name("I-J=US");
   command->add_option("--hop-us", options->hop_us, "The same, between all others, in microseconds")
-      ->check(CLI::Range(0.0, 1e6))
+      ->check(between(0.0, 1e6))
       ->capture_default_str();
   command->add_option("--tokens", options->tokens, "That the KV cache is to hold, of all requests together")
       ->check(CLI::Range(std::uint64_t{0}, std::uint64_t{1} << 40U))
@@ -206,7 +208,7 @@ void add_place_command(CLI::App& model, command_result& result) {
       ->add_option("--device-ms", options->device_ms,
                    "What each further device has to save of a token's time, in milliseconds; 0: the lowest latency, "
                    "much: the fewest devices")
-      ->check(CLI::Range(0.0, 1e9))
+      ->check(between(0.0, 1e9))
       ->capture_default_str();
   command->add_flag("--json", options->json, "One JSON object");
   command->callback(

@@ -1,6 +1,7 @@
 #include "main/plan_command.hpp"
 
 #include "main/huge_heap.hpp"
+#include "main/number_range.hpp"
 #include "main/rate_search.hpp"
 #include "main/signals.hpp"
 #include "main/sim_flags.hpp"
@@ -263,7 +264,7 @@ void add_plan_command(CLI::App& app, command_result& result) {
   add_simulation_flags(*command, f->sim);
   command->add_option("--attainment", f->plan.attainment, "The share of the requests that has to meet the objectives")
       ->type_name("SHARE")
-      ->check(CLI::Range(0.01, 1.0))
+      ->check(between(0.01, 1.0))
       ->capture_default_str();
   command->add_option("--step-tokens", f->plan.step_tokens, "To be tried for --llumlet-step-tokens-max")
       ->delimiter(',')
@@ -274,7 +275,7 @@ void add_plan_command(CLI::App& app, command_result& result) {
       ->add_option("--seconds", f->plan.seconds,
                    "Of arrivals in each run at least; more where requests take long, and 300 to 50,000 requests")
       ->type_name("S")
-      ->check(CLI::Range(1.0, 86'400.0))
+      ->check(between(1.0, 86'400.0))
       ->capture_default_str();
   command->callback([f, command, &result] {
     for (const auto* sought : {"--rate", "--rate-scale"})

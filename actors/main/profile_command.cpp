@@ -2,6 +2,7 @@
 
 #include "main/device_option.hpp"
 #include "main/logging.hpp"
+#include "main/number_range.hpp"
 #include "main/output_file.hpp"
 #include "main/parts.hpp"
 #include "main/profile_device.hpp"
@@ -336,7 +337,7 @@ void add_profile_command(CLI::App& app, command_result& result) {
       ->add_option("--temperature", f->options.temperature,
                    "Tokens are drawn with it; 0: greedy, as godwit bench asks for")
       ->type_name("T")
-      ->check(CLI::Range(0.0F, 2.0F))
+      ->check(between(0.0, 2.0))
       ->capture_default_str();
   command->add_option("--context", f->options.context_max, "The longest sequence that is measured; 0: the model's")
       ->type_name("TOKENS")
@@ -352,7 +353,7 @@ void add_profile_command(CLI::App& app, command_result& result) {
       ->capture_default_str();
   auto* time = command->add_option("--time", f->seconds, "About how long to measure, in seconds")
                    ->type_name("S")
-                   ->check(CLI::Range(0.1, 86'400.0))
+                   ->check(between(0.1, 86'400.0))
                    ->capture_default_str();
   command->add_flag("--quick", f->quick, "About 4 seconds, with more noise")->excludes(time);
   command->add_option("--name", f->options.name, "The profile's name; absent: MODEL-DEVICE")->type_name("NAME");

@@ -1,5 +1,6 @@
 #include "main/sim_flags.hpp"
 
+#include "main/number_range.hpp"
 #include "main/request_flags.hpp"
 #include "main/sim_policy.hpp"
 
@@ -147,7 +148,7 @@ void add_simulation_flags(CLI::App& command, sim_flags& flags) {
       .add_option("--draft-acceptance", o.draft_acceptance,
                   "How often a drafted token is right, with speculation; 0: answers repeat nothing")
       ->type_name("SHARE")
-      ->check(CLI::Range(0.0, 1.0))
+      ->check(between(0.0, 1.0))
       ->capture_default_str();
   command
       .add_option("--draft-profile", o.draft_profile,
@@ -162,7 +163,7 @@ void add_simulation_flags(CLI::App& command, sim_flags& flags) {
                   "How often the class of an answer's length is known when its request comes (powers of two); without "
                   "it: as the front end learns from the answers before")
       ->type_name("SHARE")
-      ->check(CLI::Range(0.0, 1.0));
+      ->check(between(0.0, 1.0));
   command
       .add_option("--deadlines", o.deadlines,
                   "Each request wants its whole answer within a time drawn between these; the server is told that as "

@@ -1,6 +1,7 @@
 #include "main/trace_control_command.hpp"
 
 #include "main/control_connection.hpp"
+#include "main/number_range.hpp"
 #include "main/output_file.hpp"
 #include "main/trace_input.hpp"
 
@@ -135,7 +136,7 @@ void add_trace_level_command(CLI::App& trace, command_result& result) {
   command->add_option("--request", o->order.requests, "Only messages about these model requests")->type_name("NUMBER");
   command->add_option("--sample", o->order.sample, "Only messages about this share of the model requests, or none")
       ->type_name("SHARE")
-      ->check(CLI::Range(0.0, 1.0));
+      ->check(between(0.0, 1.0));
   command->add_flag("--everything", o->everything, "All messages again");
   command->callback([o, command, &result] {
     for (const char* chooses : {"--actor", "--type", "--request", "--sample", "--everything"})
