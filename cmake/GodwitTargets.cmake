@@ -71,6 +71,22 @@ function(godwit_compile_together target)
   endif()
 endfunction()
 
+# godwit_compile_as_one(TARGET NAME FILES files...): these files of the target in one go, and no others with them.
+function(godwit_compile_as_one target name)
+  cmake_parse_arguments(ARG "" "" "FILES" ${ARGN})
+  set(text "")
+  foreach(file IN LISTS ARG_FILES)
+    string(APPEND text "#include \"${file}\"\n")
+  endforeach()
+  set(together ${CMAKE_CURRENT_BINARY_DIR}/${name}.cpp)
+  file(CONFIGURE OUTPUT ${together} CONTENT "${text}" @ONLY)
+  target_sources(${target} PRIVATE ${together})
+  set_source_files_properties(${ARG_FILES} TARGET_DIRECTORY ${target} PROPERTIES HEADER_FILE_ONLY ON)
+  set_source_files_properties(${together} TARGET_DIRECTORY ${target}
+                              PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON OBJECT_DEPENDS "${ARG_FILES}")
+  target_compile_options(${target} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>)
+endfunction()
+
 # Of tests, which compute little by themselves: a compiler that may try less takes a fifth less time.
 function(godwit_compile_quickly target)
   if(TARGET ${target} AND NOT GODWIT_SANITIZE AND CMAKE_BUILD_TYPE STREQUAL RelWithDebInfo)
