@@ -645,7 +645,8 @@ std::shared_ptr<submission> openai_edge::submission_of(const call& what, std::si
   request.adapter = what.adapter;
   one->seeded = common.seed.has_value();
   request.sampling.seed = common.seed.value_or(0) + sample; // or all would be the same
-  one->timeout = std::chrono::nanoseconds(static_cast<std::int64_t>(std::ceil(common.timeout_s * 1e9)));
+  if (common.timeout_s > 0) // 0 would be none
+    one->timeout = std::chrono::nanoseconds(std::max<std::int64_t>(std::llround(common.timeout_s * 1e9), 1));
   one->ttft = what.objectives.ttft;
   one->tpot = what.objectives.tpot;
   return one;

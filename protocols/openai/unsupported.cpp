@@ -109,7 +109,7 @@ void refuse_unsupported_common(json_reader& body, const request_limits& limits, 
 void refuse_unsupported_without_beams(json_reader& body, const request_limits& limits, common_request& into) {
   if (const auto* value = body.value("length_penalty");
       value != nullptr && !asks_for_nothing(*value, neutral::one) && !limits.lists_unsupported)
-    fail(invalid_value("length_penalty", "'length_penalty' needs 'use_beam_search': true."));
+    fail(unsupported("length_penalty", "'length_penalty' needs 'use_beam_search': true."));
   refuse(body, parameters_without_beams, limits, into);
 }
 void refuse_unsupported_completion(json_reader& body, const request_limits& limits, common_request& into) {

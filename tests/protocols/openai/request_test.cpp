@@ -125,7 +125,7 @@ TEST(ApiRequest, WhatIsTooLongIsCalledAsTheClientCalledIt) {
 
 TEST(ApiRequest, NumbersThatNoFloatHoldsAreToldTheirBounds) {
   EXPECT_EQ(completion(R"("repetition_penalty":1e308)").error().message,
-            "'repetition_penalty' must be greater than 0 and at most 3.40282e+38, not 1e+308.");
+            "'repetition_penalty' must be greater than 0 and at most 3.402823e+38, not 1e+308.");
   const auto tiny = completion(R"("top_p":1e-300)");
   ASSERT_TRUE(tiny) << "as small as a float can be";
   EXPECT_GT(tiny->sampling.top_p, 0.0F);
