@@ -86,10 +86,6 @@ void check_sizes(const model::config& c) {
                                " is no multiple of " + std::to_string(by) +
                                ", for which the CUDA kernels are made; --device cpu serves this model");
   };
-  if (c.mixture.experts > 0)
-    throw std::runtime_error("config.json: " + c.architecture +
-                             ": mixtures of experts are computed on CPUs only; "
-                             "--device cpu serves this model");
   divides("hidden_size", c.hidden, multiple);
   divides("intermediate_size", c.intermediate, multiple);
   constexpr std::array head_sizes{16U, 32U, 64U, 80U, 96U, 128U};
@@ -173,8 +169,9 @@ public:
   placer(device_model& model, std::vector<shipment>& shipments) : model_(model), shipments_(shipments) {}
 
   /// Pieces one behind the other, as one.
-  const void* place(std::initializer_list<piece> parts) {
-    if (parts.begin()->tensor == nullptr) return nullptr;
+  const void* place(std::initializer_list<piece> parts) { return place(std::span(parts.begin(), parts.size())); }
+  const void* place(std::span<const piece> parts) {
+    if (parts.empty() || parts.front().tensor == nullptr) return nullptr;
     std::uint64_t values = 0;
     for (const auto& part : parts) values += part.values();
     std::uint64_t at = space_.take(values * 2);
@@ -205,10 +202,14 @@ public:
       layer.output = place({columns_of(t.output, queries, queries.count)});
       layer.output_bias = place({all_of(t.output_bias)}); // of the sum
       layer.mlp_norm = place({all_of(t.mlp_norm)});
-      layer.gate_up = place({rows_of(t.gate, inner, c.intermediate), rows_of(t.up, inner, c.intermediate)});
+      if (t.experts.empty()) {
+        layer.gate_up = place({rows_of(t.gate, inner, c.intermediate), rows_of(t.up, inner, c.intermediate)});
+        layer.down = place({columns_of(t.down, inner, c.intermediate)});
+      } else {
+        place_experts(t, inner, layer);
+      }
       layer.gate_up_bias =
           place({rows_of(t.gate_bias, inner, c.intermediate), rows_of(t.up_bias, inner, c.intermediate)});
-      layer.down = place({columns_of(t.down, inner, c.intermediate)});
       layer.down_bias = place({all_of(t.down_bias)});
       model_.layers.push_back(layer);
     }
@@ -225,6 +226,19 @@ public:
   }
 
 private:
+  void place_experts(const cpu::layer_tensors& t, range inner, device_layer& layer) {
+    const auto width = model_.config.intermediate;
+    layer.router = place({rows_of(t.router, {0, model_.config.mixture.experts}, model_.router_rows)});
+    std::vector<piece> gate_up, down;
+    for (const auto& expert : t.experts) {
+      gate_up.push_back(rows_of(expert.gate, inner, width));
+      gate_up.push_back(rows_of(expert.up, inner, width));
+      down.push_back(columns_of(expert.down, inner, width));
+    }
+    layer.gate_up = place(gate_up);
+    layer.down = place(down);
+  }
+
   device_model& model_;
   std::vector<shipment>& shipments_;
   layout space_;
@@ -274,6 +288,7 @@ std::shared_ptr<const device_model> upload_model(std::shared_ptr<driver> to, con
   model->logits_stride = cpu::round_up(config.vocabulary, multiple);
   model->head_rows = cpu::round_up(largest.vocabulary.count, multiple);
   model->intermediate_max = cpu::round_up(largest.inner.count, multiple);
+  model->router_rows = cpu::round_up(config.mixture.experts, multiple);
 
   std::vector<shipment> shipments;
   placer places(*model, shipments);

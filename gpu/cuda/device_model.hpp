@@ -30,6 +30,9 @@ struct device_layer {
   const void* gate_up_bias = nullptr;
   const void* down = nullptr; ///< [hidden][intermediate]
   const void* down_bias = nullptr;
+  /// Of a mixture of experts, whose matrices lie one expert's after another's in `gate_up` and `down`: [router_rows]
+  /// [hidden], rows behind the experts zero. Null: a plain MLP.
+  const void* router = nullptr;
 };
 
 /// A model's weights on a device, or its part of them. A part is a smaller model, with fewer heads and an MLP of fewer
@@ -53,6 +56,7 @@ public:
   std::uint32_t logits_stride = 0;    ///< the vocabulary, rounded up to what the kernels take
   std::uint32_t head_rows = 0;        ///< the largest part's, rounded up likewise
   std::uint32_t intermediate_max = 0; ///< of the parts
+  std::uint32_t router_rows = 0;      ///< the experts, rounded up to what the kernels take; 0: there are none
   std::uint64_t bytes = 0;
   std::uint64_t left_bytes = 0; ///< on the device when the weights were there
   allocation memory;

@@ -159,6 +159,61 @@ void launch_prefill(driver_stream& stream, const attention_job& job);
 /// row, w and `accumulate`'s y. columns: multiple of 8; depth: multiple of 8.
 void launch_fixed(driver_stream& stream, const gemm_job& job);
 
+/// Rows of one expert that a product computes together: entries first .. first + count - 1. 0: none.
+struct expert_tile {
+  std::uint32_t expert = 0, first = 0, count = 0;
+};
+/// That there can be, whoever is routed where.
+[[nodiscard]] constexpr std::uint32_t expert_tiles_max(std::uint32_t entries, std::uint32_t experts,
+                                                       std::uint32_t tile_rows) noexcept {
+  return entries / tile_rows + (entries < experts ? entries : experts);
+}
+
+/// Of a layer that is a mixture of experts: each row takes the `chosen` experts of its highest logits, of equal ones
+/// the first, with the softmax over all experts as weights, which are normed to one where `normed`. What a row has with
+/// one of them is an entry; entries lie expert by expert.
+struct route_job {
+  static constexpr std::uint32_t experts_max = 4096;
+  const float* logits = nullptr; ///< [rows][stride]
+  std::uint32_t stride = 0;
+  std::uint32_t experts = 0, chosen = 0;
+  bool normed = true;
+  std::uint32_t rows = 0;
+  std::uint32_t tile_rows = 0;         ///< of a tile at most
+  std::uint32_t* experts_of = nullptr; ///< [rows][chosen], each row's rising
+  float* weights = nullptr;            ///< [rows][chosen], of these
+  std::uint32_t* entries = nullptr;    ///< [rows][chosen], of these
+  std::uint32_t* rows_of = nullptr;    ///< [entries]
+  expert_tile* tiles = nullptr;        ///< [expert_tiles_max]
+};
+void launch(driver_stream& stream, const route_job& job);
+
+/// The product of each entry's row and its expert's matrix, in the order of `launch_fixed`: w
+/// [experts][columns][depth], y [entries][columns].
+struct expert_gemm_job {
+  static constexpr std::uint32_t few = 8, many = 32; ///< rows of a tile that it is made for
+  gemm_job product;                                  ///< its rows are the entries
+  const std::uint32_t* take = nullptr;               ///< [entries]: the row of x; null: as many as entries
+  const expert_tile* tiles = nullptr;
+  std::uint32_t tiles_count = 0;
+  std::uint32_t tile_rows = few;
+};
+void launch_fixed(driver_stream& stream, const expert_gemm_job& job);
+
+/// to[row] = sum over a row's entries, in their order, of weight * y[entry]; or that is added to what is there.
+struct combine_job {
+  data_type y_type = data_type::f32;
+  const void* y = nullptr;                ///< [entries][hidden]
+  const float* weights = nullptr;         ///< [rows][chosen]
+  const std::uint32_t* entries = nullptr; ///< [rows][chosen]
+  std::uint32_t chosen = 0;
+  float* to = nullptr; ///< [rows][hidden]
+  bool accumulate = false;
+  std::uint32_t rows = 0;
+  std::uint32_t hidden = 0;
+};
+void launch(driver_stream& stream, const combine_job& job);
+
 /// Copies pieces of one length: blocks from here and there into one buffer, from one buffer to their places, or within
 /// the pool (copy-on-write). All run side by side: no piece may read what another writes.
 struct move_piece {

@@ -39,14 +39,19 @@ template <class Out> GODWIT_DEVICE void put(const gemm_job& job, std::uint32_t r
 
 inline constexpr std::uint32_t narrow_threads = segments * simt::warp_size;
 
+/// Rows of y that a block computes, with which matrix of w; x has other rows where `take` says so.
+template <class Type> struct few {
+  const Type* w;
+  std::uint32_t row, end;
+  const std::uint32_t* take;
+};
+
 /// 16 * High columns for 8 * Tiles rows; a warp has a segment of the depth.
 template <class Type, class Out, int Tiles, int High>
-GODWIT_KERNEL(narrow_threads, Tiles > 2 ? 1 : 2)
-few_rows(gemm_job job) {
+GODWIT_DEVICE void multiply_few(const gemm_job& job, const few<Type>& what) {
   constexpr std::uint32_t rows = 8 * Tiles, columns = 16 * High, depth_at_once = Tiles > 1 ? 4 : 8;
   const std::uint32_t g = simt::lane() / 4, t = simt::lane() % 4, segment = simt::warp();
-  // Neighbouring blocks share their columns of w.
-  const std::uint32_t row = simt::block_index().x * rows, column = simt::block_index().y * columns;
+  const std::uint32_t row = what.row, column = simt::block_index().y * columns;
   const std::uint32_t length = segment_depth(job.depth), first = segment * length;
   const std::uint32_t last = first + length < job.depth ? first + length : job.depth;
   const simt::words4 none{0, 0, 0, 0};
@@ -57,14 +62,16 @@ few_rows(gemm_job job) {
   for (int i = 0; i < 2 * High; ++i) {
     const std::uint32_t own = column + g + i * 8;
     has[i] = own < job.columns;
-    weights[i] = static_cast<const Type*>(job.w) + std::uint64_t{has[i] ? own : 0} * job.depth + t * 8;
+    weights[i] = what.w + std::uint64_t{has[i] ? own : 0} * job.depth + t * 8;
   }
   const Type* tokens[Tiles];
   bool is[Tiles];
   GODWIT_UNROLL
   for (int i = 0; i < Tiles; ++i) {
-    is[i] = row + i * 8 + g < job.rows;
-    tokens[i] = static_cast<const Type*>(job.x) + std::uint64_t{is[i] ? row + i * 8 + g : 0} * job.depth + t * 8;
+    const std::uint32_t own = row + i * 8 + g;
+    is[i] = own < what.end;
+    const std::uint32_t from = !is[i] ? 0 : what.take != nullptr ? what.take[own] : own;
+    tokens[i] = static_cast<const Type*>(job.x) + std::uint64_t{from} * job.depth + t * 8;
   }
   float sums[High][Tiles][4] = {};
   for (std::uint32_t k = first; k < last; k += group_depth * depth_at_once) {
@@ -94,9 +101,28 @@ few_rows(gemm_job job) {
   for (std::uint32_t i = simt::thread_index(); i < rows * columns; i += narrow_threads) {
     float sum = all[i];
     for (std::uint32_t s = 1; s < segments; ++s) sum = simt::add(sum, all[s * rows * columns + i]);
-    if (row + i / columns < job.rows && column + i % columns < job.columns)
+    if (row + i / columns < what.end && column + i % columns < job.columns)
       put<Out>(job, row + i / columns, column + i % columns, sum);
   }
+}
+
+template <class Type, class Out, int Tiles, int High>
+GODWIT_KERNEL(narrow_threads, Tiles > 2 ? 1 : 2)
+few_rows(gemm_job job) {
+  // Neighbouring blocks share their columns of w.
+  multiply_few<Type, Out, Tiles, High>(
+      job, {static_cast<const Type*>(job.w), simt::block_index().x * 8 * Tiles, job.rows, nullptr});
+}
+
+/// Of one expert's entries.
+template <class Type, class Out, int Tiles, int High>
+GODWIT_KERNEL(narrow_threads, Tiles > 2 ? 1 : 2)
+expert_rows(expert_gemm_job job) {
+  const expert_tile tile = job.tiles[simt::block_index().x];
+  if (tile.count == 0) return; // fewer than there could be
+  const auto& product = job.product;
+  const auto* w = static_cast<const Type*>(product.w) + std::uint64_t{tile.expert} * product.columns * product.depth;
+  multiply_few<Type, Out, Tiles, High>(product, {w, tile.first, tile.first + tile.count, job.take});
 }
 
 inline constexpr std::uint32_t wide_threads = 256;
@@ -215,6 +241,19 @@ template <class Type, class Out, int Tiles, int High> void launch_few(driver_str
                std::size_t{segments} * rows * columns * sizeof(float), job);
 }
 
+template <class Type, class Out, int Tiles, int High>
+void launch_experts(driver_stream& stream, const expert_gemm_job& job) {
+  constexpr std::uint32_t rows = 8 * Tiles, columns = 16 * High;
+  simt::launch(stream, "fixed product of experts", &expert_rows<Type, Out, Tiles, High>,
+               {job.tiles_count, pieces(job.product.columns, columns), 1}, narrow_threads,
+               std::size_t{segments} * rows * columns * sizeof(float), job);
+}
+
+template <class Type, class Out> void launch_experts(driver_stream& stream, const expert_gemm_job& job) {
+  if (job.tile_rows == expert_gemm_job::few) return launch_experts<Type, Out, 1, 1>(stream, job);
+  launch_experts<Type, Out, 4, 2>(stream, job);
+}
+
 template <class Type, class Out, int Across, int High> void launch_many(driver_stream& stream, const gemm_job& job) {
   using shape = tile_shape<Across, High>;
   simt::launch(stream, "fixed product", &many_rows<Type, Out, Across, High>,
@@ -245,6 +284,21 @@ void launch_fixed(driver_stream& stream, const gemm_job& job) {
     if (job.y_type == data_type::f32) return fixed::launch_typed<element, float>(stream, job);
     require(job.y_type == job.type, "the result is f32 or of the weights' type");
     fixed::launch_typed<element, element>(stream, job);
+  });
+}
+
+void launch_fixed(driver_stream& stream, const expert_gemm_job& job) {
+  const auto& product = job.product;
+  if (job.tiles_count == 0 || product.columns == 0) return;
+  require(product.columns % 8 == 0 && product.depth % 8 == 0, "a product has multiples of 8 columns and of 8 in depth");
+  require(product.columns <= 16 * 65535U, "too many columns");
+  require(!product.accumulate, "experts' products are not added to");
+  require(job.tile_rows == expert_gemm_job::few || job.tile_rows == expert_gemm_job::many, "tiles of 8 or of 32 rows");
+  with_type(product.type, [&](auto type) {
+    using element = decltype(type);
+    if (product.y_type == data_type::f32) return fixed::launch_experts<element, float>(stream, job);
+    require(product.y_type == product.type, "the result is f32 or of the weights' type");
+    fixed::launch_experts<element, element>(stream, job);
   });
 }
 

@@ -60,6 +60,12 @@ gemm_job launches::down_of(const device_layer& layer) const {
   return added_of(memory_.inner, layer.down, model_.config.intermediate, layer.down_bias);
 }
 
+gemm_job launches::router_of(const device_layer& layer) const {
+  auto job = of_normed(layer.router, memory_.router, model_.router_rows);
+  job.y_type = data_type::f32;
+  return job;
+}
+
 gemm_job launches::head() const {
   gemm_job job;
   job.type = model_.type;
@@ -77,7 +83,12 @@ std::vector<product_trial> launches::trials() const {
     all.push_back({head(), {model_.head}});
     all.back().job.rows = memory_.logits_rows_room();
   }
-  for (const auto of : {&launches::qkv_of, &launches::output_of, &launches::gate_up_of, &launches::down_of}) {
+  std::vector<gemm_job (launches::*)(const device_layer&) const> products{&launches::qkv_of, &launches::output_of};
+  if (model_.router_rows > 0)
+    products.push_back(&launches::router_of);
+  else
+    products.insert(products.end(), {&launches::gate_up_of, &launches::down_of});
+  for (const auto of : products) {
     product_trial trial{(this->*of)(model_.layers.front()), {}};
     trial.job.rows = memory_.rows_room();
     for (const auto& layer : model_.layers) trial.weights.push_back((this->*of)(layer).w);
@@ -118,6 +129,10 @@ void launches::norm(driver_stream& to, const step_shape& shape, const void* weig
 
 void launches::add_product(driver_stream& to, const step_shape& shape, const gemm_job& job) const {
   product(to, job, shape.rows);
+  share_added(to, shape);
+}
+
+void launches::share_added(driver_stream& to, const step_shape& shape) const {
   if (!group_) return;
   const std::size_t values = std::size_t{shape.rows} * model_.config.hidden;
   // In which order a library adds may depend on where an element lies, so on the batch: in deterministic mode the norm
@@ -190,17 +205,83 @@ void launches::layer(driver_stream& to, const step_shape& shape, std::uint32_t i
   add_product(to, shape, output_of(w));
 
   norm(to, shape, w.mlp_norm, later(w.output_bias));
+  mlp(to, shape, w);
+}
+
+void launches::swiglu(driver_stream& to, std::uint32_t rows, const void* bias) const {
+  swiglu_job job;
+  job.type = model_.type;
+  job.in_type = memory_.inner_type;
+  job.in = memory_.gate_up;
+  job.bias = bias;
+  job.out = memory_.inner;
+  job.rows = rows;
+  job.intermediate = model_.config.intermediate;
+  launch(to, job);
+}
+
+void launches::mlp(driver_stream& to, const step_shape& shape, const device_layer& w) const {
+  if (w.router != nullptr) {
+    const auto& of = model_.config.mixture;
+    const bool many = std::uint64_t{shape.rows} * of.chosen >= std::uint64_t{expert_gemm_job::few} * of.experts;
+    return mixture(to, shape, w, many ? expert_gemm_job::many : expert_gemm_job::few);
+  }
   product(to, gate_up_of(w), shape.rows);
-  swiglu_job mlp;
-  mlp.type = model_.type;
-  mlp.in_type = memory_.inner_type;
-  mlp.in = memory_.gate_up;
-  mlp.bias = w.gate_up_bias;
-  mlp.out = memory_.inner;
-  mlp.rows = shape.rows;
-  mlp.intermediate = c.intermediate;
-  launch(to, mlp);
+  swiglu(to, shape.rows, w.gate_up_bias);
   add_product(to, shape, down_of(w));
+}
+
+void launches::mixture(driver_stream& to, const step_shape& shape, const device_layer& w,
+                       std::uint32_t tile_rows) const {
+  const auto& c = model_.config;
+  const std::uint32_t entries = shape.rows * c.mixture.chosen;
+  product(to, router_of(w), shape.rows);
+  route_job route;
+  route.logits = memory_.router;
+  route.stride = model_.router_rows;
+  route.experts = c.mixture.experts;
+  route.chosen = c.mixture.chosen;
+  route.normed = c.mixture.normed;
+  route.rows = shape.rows;
+  route.tile_rows = tile_rows;
+  route.experts_of = memory_.experts_of;
+  route.weights = memory_.weights_of;
+  route.entries = memory_.entries;
+  route.rows_of = memory_.rows_of;
+  route.tiles = memory_.tiles;
+  launch(to, route);
+
+  expert_gemm_job raise;
+  raise.product = gate_up_of(w);
+  raise.product.rows = entries;
+  raise.take = memory_.rows_of;
+  raise.tiles = memory_.tiles;
+  raise.tiles_count = expert_tiles_max(entries, c.mixture.experts, tile_rows);
+  raise.tile_rows = tile_rows;
+  launch_fixed(to, raise);
+  swiglu(to, entries, nullptr);
+  auto lower = raise;
+  lower.product.x = memory_.inner;
+  lower.product.w = w.down;
+  lower.product.y = memory_.of_experts;
+  lower.product.columns = c.hidden;
+  lower.product.depth = c.intermediate;
+  lower.take = nullptr;
+  launch_fixed(to, lower);
+
+  const bool added_later = later(nullptr).there;
+  combine_job sum;
+  sum.y_type = memory_.inner_type;
+  sum.y = memory_.of_experts;
+  sum.weights = memory_.weights_of;
+  sum.entries = memory_.entries;
+  sum.chosen = c.mixture.chosen;
+  sum.to = added_later ? memory_.added : memory_.residual;
+  sum.accumulate = !added_later;
+  sum.rows = shape.rows;
+  sum.hidden = c.hidden;
+  launch(to, sum);
+  share_added(to, shape);
 }
 
 void launches::close(driver_stream& to, const step_shape& shape) const {

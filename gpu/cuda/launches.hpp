@@ -60,11 +60,18 @@ private:
   [[nodiscard]] gemm_job output_of(const device_layer& layer) const;
   [[nodiscard]] gemm_job gate_up_of(const device_layer& layer) const;
   [[nodiscard]] gemm_job down_of(const device_layer& layer) const;
+  [[nodiscard]] gemm_job router_of(const device_layer& layer) const;
   [[nodiscard]] gemm_job head() const;
   /// Onto the residual stream, now or in the next norm.
   [[nodiscard]] gemm_job added_of(const void* x, const void* w, std::uint32_t depth, const void* bias) const;
   void norm(driver_stream& to, const step_shape& shape, const void* weight, addition before) const;
   void add_product(driver_stream& to, const step_shape& shape, const gemm_job& job) const;
+  /// What this device has of a sum, to all that share the model.
+  void share_added(driver_stream& to, const step_shape& shape) const;
+  void mlp(driver_stream& to, const step_shape& shape, const device_layer& w) const;
+  /// The same of a mixture of experts; tiles of `tile_rows` entries.
+  void mixture(driver_stream& to, const step_shape& shape, const device_layer& w, std::uint32_t tile_rows) const;
+  void swiglu(driver_stream& to, std::uint32_t rows, const void* bias) const;
   void attend(driver_stream& to, const step_shape& shape, std::uint32_t index) const;
 
   const device_model& model_;

@@ -40,6 +40,9 @@ void launches::load(driver_stream& to) const {
     const auto shape = shape_of_padding(model_, positions, deterministic_);
     if (model_.stage.begins()) embed(to, shape);
     layer(to, shape, 0);
+    if (model_.router_rows > 0)
+      for (const auto tile_rows : {expert_gemm_job::few, expert_gemm_job::many})
+        mixture(to, shape, model_.layers.front(), tile_rows);
     close(to, shape);
   }
   if (model_.stage.ends()) logits(to, 0, 1);

@@ -59,10 +59,15 @@ void workspace::reserve(const step_shape& shape, std::uint64_t table_entries, st
                  std::max<std::uint64_t>(table_entries, 1024) * 4});
   moves.reserve({move_count * sizeof(move_piece)});
   const std::uint64_t columns = model_.intermediate_max, devices = model_.divided() ? model_.part.degree : 0;
+  const bool mixture = c.mixture.experts > 0;
+  const std::uint64_t entries = mixture ? r * c.mixture.chosen : 0, inner_rows = mixture ? entries : r;
+  const std::uint64_t tiles = mixture ? entries / expert_gemm_job::few + c.mixture.experts : 0;
   activations_.reserve({r * c.hidden * 4, r * c.hidden * size, r * model_.qkv_columns() * inner_size,
-                        r * queries_width * size, r * queries_width * size, r * 2 * columns * inner_size,
-                        r * columns * size, adds_later(model_) ? r * c.hidden * 4 : 0,
-                        deterministic_ ? devices * r * c.hidden * 4 : 0});
+                        r * queries_width * size, r * queries_width * size, inner_rows * 2 * columns * inner_size,
+                        inner_rows * columns * size, adds_later(model_) ? r * c.hidden * 4 : 0,
+                        deterministic_ ? devices * r * c.hidden * 4 : 0, r * model_.router_rows * 4, entries * 4,
+                        entries * 4, entries * 4, entries * 4, tiles * sizeof(expert_tile),
+                        entries * c.hidden * inner_size});
   const std::uint64_t drawn = bucket_of(logits_rows);
   const std::uint64_t group = std::min(product_rows(logits_rows), logits_rows_max);
   rows_ = std::max(rows_, product_rows(shape.rows));
@@ -122,6 +127,15 @@ void workspace::place() {
   inner = activations_.device<void>(6);
   added = adds_later(model_) ? activations_.device<float>(7) : nullptr;
   gathered = model_.divided() && deterministic_ ? activations_.device<float>(8) : nullptr;
+  if (model_.router_rows > 0) {
+    router = activations_.device<float>(9);
+    experts_of = activations_.device<std::uint32_t>(10);
+    weights_of = activations_.device<float>(11);
+    entries = activations_.device<std::uint32_t>(12);
+    rows_of = activations_.device<std::uint32_t>(13);
+    tiles = activations_.device<expert_tile>(14);
+    of_experts = activations_.device<void>(15);
+  }
   last_normed = model_.stage.ends() ? logits_.device<void>(0) : nullptr;
   part_logits = model_.divided() ? logits_.device<float>(1) : nullptr;
   all_logits = model_.divided() ? logits_.device<float>(2) : nullptr;

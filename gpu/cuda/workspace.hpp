@@ -53,11 +53,20 @@ public:
   void* qkv = nullptr;       ///< [rows][qkv columns], of `inner_type`
   void* queries = nullptr;   ///< [rows][heads * head size]
   void* attended = nullptr;  ///< [rows][heads * head size]
-  void* gate_up = nullptr;   ///< [rows][2 * intermediate], of `inner_type`
-  void* inner = nullptr;     ///< [rows][intermediate]
-  float* added = nullptr;    ///< [rows][hidden]; null where products are added to the residual stream at once
+  // Of a mixture of experts an entry for each that a row chooses, in the place of a row:
+  void* gate_up = nullptr; ///< [rows][2 * intermediate], of `inner_type`
+  void* inner = nullptr;   ///< [rows][intermediate]
+  float* added = nullptr;  ///< [rows][hidden]; null where products are added to the residual stream at once
   float* gathered =
       nullptr; ///< [devices][rows][hidden], in deterministic mode: each device's `added`; null: one device
+  // Of a mixture of experts:
+  float* router = nullptr;             ///< [rows][router rows]
+  std::uint32_t* experts_of = nullptr; ///< [entries], as `route_job` has them
+  float* weights_of = nullptr;
+  std::uint32_t* entries = nullptr;
+  std::uint32_t* rows_of = nullptr;
+  expert_tile* tiles = nullptr;
+  void* of_experts = nullptr;       ///< [entries][hidden], of `inner_type`
   void* last_normed = nullptr;      ///< [logits rows][hidden]
   float* part_logits = nullptr;     ///< [logits rows][head rows]; null: one device
   float* all_logits = nullptr;      ///< [devices][logits rows][head rows]; likewise

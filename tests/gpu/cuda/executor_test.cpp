@@ -315,13 +315,6 @@ TEST_F(CudaExecutor, RefusesModelsOfOtherSizesInOneLine) {
   config.vocabulary = 1U << 19U;
   EXPECT_THAT(message_of([&] { (void)upload(config); }), HasSubstr("vocab_size = 524288 is more than 524287"));
   config = small_config();
-  config.architecture = "Qwen3MoeForCausalLM";
-  config.kind = model::family::qwen3_moe;
-  config.mixture = {4, 2, true};
-  EXPECT_THAT(message_of([&] { (void)upload(config); }),
-              ::testing::AllOf(HasSubstr("Qwen3MoeForCausalLM: mixtures of experts are computed on CPUs only"),
-                               HasSubstr("--device cpu serves this model")));
-  config = small_config();
   config.hidden = 68;
   EXPECT_THAT(message_of([&] { (void)upload(config); }), HasSubstr("hidden_size = 68 is no multiple of 8"));
   EXPECT_THAT(message_of([&] { (void)backend_->upload(77, config, *weights_); }), HasSubstr("no CUDA device 77"));
