@@ -60,14 +60,14 @@ void workspace::reserve(const step_shape& shape, std::uint64_t table_entries, st
   moves.reserve({move_count * sizeof(move_piece)});
   const std::uint64_t columns = model_.intermediate_max, devices = model_.divided() ? model_.part.degree : 0;
   const bool mixture = c.mixture.experts > 0;
-  const std::uint64_t entries = mixture ? r * c.mixture.chosen : 0, inner_rows = mixture ? entries : r;
-  const std::uint64_t tiles = mixture ? entries / expert_gemm_job::few + c.mixture.experts : 0;
+  const std::uint64_t routed = r * c.mixture.chosen, inner_rows = mixture ? routed : r; // none, of a plain MLP
+  const std::uint64_t tiles_room = mixture ? routed / expert_gemm_job::few + c.mixture.experts : 0;
   activations_.reserve({r * c.hidden * 4, r * c.hidden * size, r * model_.qkv_columns() * inner_size,
                         r * queries_width * size, r * queries_width * size, inner_rows * 2 * columns * inner_size,
                         inner_rows * columns * size, adds_later(model_) ? r * c.hidden * 4 : 0,
-                        deterministic_ ? devices * r * c.hidden * 4 : 0, r * model_.router_rows * 4, entries * 4,
-                        entries * 4, entries * 4, entries * 4, tiles * sizeof(expert_tile),
-                        entries * c.hidden * inner_size});
+                        deterministic_ ? devices * r * c.hidden * 4 : 0, r * model_.router_rows * 4, routed * 4,
+                        routed * 4, routed * 4, routed * 4, tiles_room * sizeof(expert_tile),
+                        routed * c.hidden * inner_size});
   const std::uint64_t drawn = bucket_of(logits_rows);
   const std::uint64_t group = std::min(product_rows(logits_rows), logits_rows_max);
   rows_ = std::max(rows_, product_rows(shape.rows));
@@ -104,7 +104,7 @@ void workspace::reserve_lists(const sampling_lists& wanted) {
                  room(wanted.counts * sizeof(token_count)), room(wanted.mask_words * 4)});
 }
 
-void workspace::reserve_table(std::uint64_t entries) { input.reserve({0, 0, 0, 0, 0, entries * 4}); }
+void workspace::reserve_table(std::uint64_t blocks) { input.reserve({0, 0, 0, 0, 0, blocks * 4}); }
 
 // Sums of numbers that only grow: equal where all of them are.
 std::uint64_t workspace::layers_version() const noexcept {

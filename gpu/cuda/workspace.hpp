@@ -30,8 +30,8 @@ public:
                std::uint32_t top_stride);
   /// Room for the lists of a step's draws, where tokens are drawn. Throws out_of_memory. Likewise.
   void reserve_lists(const sampling_lists& lists);
-  /// Room for block tables of so many entries together.
-  void reserve_table(std::uint64_t entries);
+  /// Room for tables of so many blocks together.
+  void reserve_table(std::uint64_t blocks);
   /// That activations, and logits, have room for, rounded up as products' are.
   [[nodiscard]] std::uint32_t rows_room() const noexcept { return rows_; }
   [[nodiscard]] std::uint32_t logits_rows_room() const noexcept { return logits_rows_; }
