@@ -96,7 +96,17 @@ void frontend::on_fault(const std::exception_ptr& failure, std::string_view wher
 void frontend::on_stop() {
   stopping_ = true;
   const char* const why = failed_ ? "the server's front end failed and starts anew" : "the server is shutting down";
-  while (!open_.empty()) fail(open_.begin()->first, failure_kind::unavailable, why);
+  while (!open_.empty()) {
+    const auto id = open_.begin()->first;
+    const auto sink = open_.begin()->second.sink;
+    try {
+      fail(id, failure_kind::unavailable, why);
+    } catch (const std::exception&) { // the books are wrong, and its client hears of it all the same
+      if (open_.erase(id) == 0) continue;
+      by_id_.erase(id);
+      tell_client(id, "on_failed", [&] { sink->on_failed({failure_kind::unavailable, why}); });
+    }
+  }
 }
 
 template <class Call> bool frontend::tell_client(protocols::request_id id, const char* what, const Call& call) {

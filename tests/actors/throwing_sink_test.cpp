@@ -174,15 +174,13 @@ TEST(ThrowingWatcher, CostsNoRequestAnything) {
   EXPECT_THAT(cluster.reports, ::testing::Contains("frontend: on_lost threw: a full disk"));
 }
 
-/// Throws once, where it has no business to.
+/// Throws where it has no business to.
 class throwing_log final : public runtime::log::backend {
 public:
   [[nodiscard]] std::chrono::nanoseconds now() override { return {}; }
   void write(const runtime::log::record& r) override {
-    if (armed && r.message.starts_with("accepted")) {
-      armed = false;
+    if (armed && (r.message.starts_with("accepted") || r.message.starts_with("failed")))
       throw std::runtime_error("no memory");
-    }
   }
   void flush() override {}
   [[nodiscard]] std::uint64_t dropped() const override { return 0; }
@@ -209,6 +207,7 @@ TEST(FrontEndThatFails, TellsEveryClientAndComesBack) {
     EXPECT_EQ(sink->failed->kind, actors::failure_kind::unavailable);
     EXPECT_THAT(sink->failed->message, HasSubstr("failed"));
   }
+  log->armed = false;
   cluster.run_for(10s);
   const auto later = cluster.submit(4, 10, 20);
   EXPECT_TRUE(cluster.run_until_ended({later}));
