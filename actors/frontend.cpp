@@ -1,6 +1,7 @@
 #include <godwit/actors/frontend.hpp>
 
 #include "recorded_decisions.hpp"
+#include "watchers.hpp"
 
 #include <godwit/protocols/ensure.hpp>
 #include <godwit/protocols/kv/cache_salt.hpp>
@@ -96,17 +97,22 @@ void frontend::on_fault(const std::exception_ptr& failure, std::string_view wher
 void frontend::on_stop() {
   stopping_ = true;
   const char* const why = failed_ ? "the server's front end failed and starts anew" : "the server is shutting down";
-  while (!open_.empty()) {
-    const auto id = open_.begin()->first;
-    const auto sink = open_.begin()->second.sink;
-    try {
-      fail(id, failure_kind::unavailable, why);
-    } catch (const std::exception&) { // the books are wrong, and its client hears of it all the same
-      if (open_.erase(id) == 0) continue;
-      by_id_.erase(id);
-      tell_client(id, "on_failed", [&] { sink->on_failed({failure_kind::unavailable, why}); });
-    }
+  while (!open_.empty()) end_first(why);
+}
+
+// Where it fails, the books that this goes by may be wrong, and their clients hear of it all the same.
+void frontend::end_first(const char* why) {
+  const auto first = open_.begin();
+  const auto id = first->first;
+  const auto sink = first->second.sink;
+  try {
+    by_id_.try_emplace(id, &first->second);
+    return fail(id, failure_kind::unavailable, why);
+  } catch (const std::exception&) {
+    if (open_.erase(id) == 0) return;
   }
+  by_id_.erase(id);
+  tell_client(id, "on_failed", [&] { sink->on_failed({failure_kind::unavailable, why}); });
 }
 
 template <class Call> bool frontend::tell_client(protocols::request_id id, const char* what, const Call& call) {
@@ -132,8 +138,9 @@ frontend::open_request* frontend::find(protocols::request_id id) {
 }
 
 void frontend::submit(submission& what) {
-  // What goes on with a taken one is of no further client: its search bounds how many there are.
-  if (open_.size() >= options_.requests_max && !what.continues) {
+  // What goes on with a taken one comes again and again for the places of those before; others may have them by now.
+  const auto places = std::size_t{options_.requests_max} * (what.continues ? 2 : 1);
+  if (open_.size() >= places) {
     const auto level = std::min<std::size_t>(what.request.execution_level, levels_.size() - 1);
     count("overloaded", levels_[level].name);
     ++counts_.failed_total;
@@ -169,7 +176,7 @@ void frontend::submit(submission& what) {
   const auto sample = what.first_sample ? by_sink_.find(what.first_sample.get()) : by_sink_.end();
   auto* const first = sample == by_sink_.end() ? nullptr : find(sample->second);
   r.forecast = first != nullptr ? first->forecast : forecast(r.request);
-  if (options_.on_forecast) tell_watcher("on_forecast", [&] { options_.on_forecast(id, r.forecast); });
+  if (options_.on_forecast) tell_watcher(context(), "on_forecast", [&] { options_.on_forecast(id, r.forecast); });
   r.request.expected_tokens = r.forecast.tokens;
   r.request.ttft_ns = r.ttft.count();
   by_sink_[r.sink.get()] = id;
@@ -369,7 +376,7 @@ bool frontend::settle(protocols::request_id id, const instance_entry& entry, pro
     release_followers(r);
     r.placed = now();
     if (options_.on_dispatched)
-      tell_watcher("on_dispatched", [&] { options_.on_dispatched(id, entry.instance, r.expected); });
+      tell_watcher(context(), "on_dispatched", [&] { options_.on_dispatched(id, entry.instance, r.expected); });
     options_.log.request(id).debug("dispatched to instance {} with epoch {}", entry.instance.value(), epoch.value());
     return true;
   }

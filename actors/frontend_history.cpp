@@ -3,6 +3,7 @@
 #include <godwit/actors/frontend.hpp>
 
 #include "recorded_decisions.hpp"
+#include "watchers.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -141,7 +142,7 @@ void frontend::remember_dispatch(open_request& r, protocols::epoch epoch, protoc
 void frontend::remember_loss(open_request& r, protocols::instance_id instance, protocols::epoch epoch) {
   note_ownership(r.request.request, epoch, "lost", instance);
   r.trail.add({request_event::kind::lost, (now() - r.arrived).count(), instance, epoch});
-  if (options_.on_lost) tell_watcher("on_lost", [&] { options_.on_lost(r.request.request); });
+  if (options_.on_lost) tell_watcher(context(), "on_lost", [&] { options_.on_lost(r.request.request); });
 }
 
 } // namespace godwit::actors

@@ -1,6 +1,7 @@
 #include <godwit/actors/frontend.hpp>
 
 #include "recorded_decisions.hpp"
+#include "watchers.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -75,7 +76,7 @@ protocols::claim_answer frontend::claim(protocols::claim_request& wish) {
       begun->second.claimed = begun->second.known.destination == wish.instance;
     note_ownership(wish.request, *granted, "claimed", wish.instance);
     if (options_.on_claimed)
-      tell_watcher("on_claimed", [&] { options_.on_claimed(wish.request, wish.from, wish.instance); });
+      tell_watcher(context(), "on_claimed", [&] { options_.on_claimed(wish.request, wish.from, wish.instance); });
     ++counts_.moves_total;
     if (options_.metrics) options_.metrics->moves.increment();
     options_.log.request(wish.request)
@@ -220,7 +221,7 @@ void frontend::note(protocols::migration_report report) {
   correct(report);
   remember(report);
   if (options_.migrations) options_.migrations->observe(report);
-  if (options_.on_migration) tell_watcher("on_migration", [&] { options_.on_migration(report); });
+  if (options_.on_migration) tell_watcher(context(), "on_migration", [&] { options_.on_migration(report); });
 }
 
 } // namespace godwit::actors

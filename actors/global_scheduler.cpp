@@ -1,6 +1,7 @@
 #include <godwit/actors/global_scheduler.hpp>
 
 #include "recorded_decisions.hpp"
+#include "watchers.hpp"
 
 #include <godwit/protocols/kv/prefix_marks.hpp>
 #include <godwit/protocols/policy/freeness.hpp>
@@ -102,7 +103,7 @@ void global_scheduler::take_report(const protocols::load_report& report) {
   books.report = report;
   books.heard = now();
   feed(books);
-  if (options_.on_report) options_.on_report(report);
+  if (options_.on_report) tell_watcher(context(), "on_report", [&] { options_.on_report(report); });
 }
 
 // The head's word that an instance drains counts before the instance's own.
@@ -173,7 +174,10 @@ void global_scheduler::expire() {
 void global_scheduler::switch_policies(const scheduling_policies& wish) {
   if (wish == options_.policies) return;
   if (wish.dispatch != options_.policies.dispatch) {
-    auto next = dispatcher_called(wish.dispatch);
+    std::unique_ptr<protocols::dispatcher> next;
+    // Where it cannot be made the policies stay what they are.
+    if (!guarded("making of the dispatch policy " + wish.dispatch, [&] { next = dispatcher_called(wish.dispatch); }))
+      return;
     next->take_over(*dispatcher_);
     dispatcher_ = std::move(next);
   }

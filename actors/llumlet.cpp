@@ -1,6 +1,8 @@
 #include "migration/kv_memory.hpp"
 
 #include <godwit/actors/llumlet.hpp>
+
+#include "watchers.hpp"
 #include <godwit/runtime/message.hpp>
 
 #include <algorithm>
@@ -207,7 +209,9 @@ void llumlet::settle(protocols::step_effects effects) {
   if (options_.on_preempted)
     for (const auto id : effects.preempted) {
       const bool swapped = std::ranges::find(effects.swaps, id, &protocols::swap_order::request) != effects.swaps.end();
-      options_.on_preempted({id, planner_->answer_tokens(id), swapped});
+      tell_watcher(context(), "on_preempted", [&] {
+        options_.on_preempted({id, planner_->answer_tokens(id), swapped});
+      });
     }
   for (const auto id : effects.begun)
     if (const auto found = homes_.find(id); found != homes_.end()) found->second.queued += now() - found->second.since;
@@ -260,7 +264,7 @@ void llumlet::report_now() {
   if (!planner_) return;
   last_report_ = now();
   const auto report = load();
-  if (options_.on_report) options_.on_report(report);
+  if (options_.on_report) tell_watcher(context(), "on_report", [&] { options_.on_report(report); });
   if (scheduler_) tell(scheduler_, report);
 }
 

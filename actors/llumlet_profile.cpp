@@ -16,15 +16,16 @@ namespace {
 
 constexpr std::size_t samples = 3; ///< of one batch; their median counts
 
-/// A decode step of equal sequences, over blocks whose contents do not matter.
-protocols::step_input decode_step(const protocols::profile_point& batch) {
+/// A decode step of sequences as long as each other, over blocks whose contents do not matter. Their tokens differ, or
+/// of a mixture all would go to the same experts.
+protocols::step_input decode_step(const protocols::profile_point& batch, std::uint32_t vocabulary) {
   protocols::step_input input;
   const auto last = batch.blocks_each * protocols::tokens_per_block - 1;
   for (std::uint32_t i = 0; i < batch.sequences; ++i) {
     auto& slice = input.slices.emplace_back();
     slice.request = protocols::make_request_id(protocols::nobodys_home, i + 1ULL);
     slice.first_position = last;
-    slice.tokens = {0};
+    slice.tokens = {static_cast<protocols::token_id>(std::uint64_t{i} * 7919 % std::max(vocabulary, 1U))};
     slice.samples = true;
     for (std::uint32_t b = 0; b < batch.blocks_each; ++b) slice.blocks.emplace_back(i * batch.blocks_each + b);
   }
@@ -46,7 +47,7 @@ task<std::optional<std::uint32_t>> llumlet::profile_headroom(protocols::planner_
   while (const auto batch = profile.next()) {
     std::vector<std::chrono::nanoseconds> times;
     while (times.size() < samples && now() < end) {
-      auto input = decode_step(*batch);
+      auto input = decode_step(*batch, settings.vocabulary);
       const auto began = now();
       const auto output = co_await ask(options_.instance, options_.step_timeout, std::move(input));
       if (!output) {

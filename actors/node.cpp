@@ -80,8 +80,15 @@ void node::spawn_scheduler() {
 }
 
 task<void> node::respawn_scheduler(std::chrono::nanoseconds pause) {
-  co_await sleep_for(pause);
-  spawn_scheduler();
+  for (;; pause = next_pause(scheduler_started_, scheduler_backoff_)) {
+    co_await sleep_for(pause);
+    try {
+      spawn_scheduler();
+      break;
+    } catch (const std::exception& failure) { // a policy of an embedder's that cannot be made, for one
+      options_.log.error("the global scheduler cannot be started: {}", failure.what());
+    }
+  }
   announce();
 }
 
@@ -102,8 +109,15 @@ void node::spawn_frontend() {
 }
 
 task<void> node::respawn_frontend(std::chrono::nanoseconds pause) {
-  co_await sleep_for(pause);
-  spawn_frontend();
+  for (;; pause = next_pause(frontend_started_, frontend_backoff_)) {
+    co_await sleep_for(pause);
+    try {
+      spawn_frontend();
+      break;
+    } catch (const std::exception& failure) {
+      options_.log.error("the front end cannot be started: {}", failure.what());
+    }
+  }
   announce();
 }
 

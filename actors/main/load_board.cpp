@@ -90,8 +90,8 @@ load_board::load_board(runtime::metrics::registry& metrics, served_facts facts) 
       }));
   registrations_.push_back(metrics.add_callback_gauges(
       "godwit_instances",
-      "Instances by state: ready, draining, starting (its model is loaded), down (failed, stopped, or its process is "
-      "gone), ordered.",
+      "Instances by state: ready, draining, starting (its model is loaded), down (failed, and not started anew yet), "
+      "ordered. Those of processes that were lost are none.",
       [this] {
         runtime::metrics::registry::samples out;
         const auto add = [&](const char* state, std::uint32_t count) {

@@ -284,6 +284,7 @@ void add_plan_command(CLI::App& app, command_result& result) {
     f->plan.exact_requests = command->count("--requests") > 0;
     result.run = [f] {
       use_huge_pages();
+      f->sim.options.tries_roles = true;
       if (!f->sim.gather()) return 2;
       f->plan.sim = f->sim.options;
       const auto& settings = f->plan.sim.settings;

@@ -208,7 +208,7 @@ std::uint64_t step_shape::blocks() const noexcept {
   return sum;
 }
 
-protocols::step_input step_shape::input() const {
+protocols::step_input step_shape::input(std::uint32_t vocabulary) const {
   protocols::step_input out;
   std::uint32_t block = 0;
   for (const auto& one : parts) {
@@ -216,7 +216,10 @@ protocols::step_input step_shape::input() const {
       protocols::step_slice slice;
       slice.request = protocols::request_id(out.slices.size() + 1);
       slice.first_position = one.first;
-      for (std::uint32_t t = 0; t < one.tokens; ++t) slice.tokens.push_back(static_cast<protocols::token_id>(t % 8));
+      for (std::uint64_t t = 0; t < one.tokens; ++t) {
+        const auto number = (out.slices.size() + 1) * 7919 + (one.first + t) * 104'729; // two primes
+        slice.tokens.push_back(static_cast<protocols::token_id>(number % std::max(vocabulary, 1U)));
+      }
       const auto end = one.first + one.tokens;
       for (std::uint32_t used = 0; used < end; used += tokens_per_block) slice.blocks.emplace_back(block++);
       slice.samples = one.samples;

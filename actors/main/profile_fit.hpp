@@ -23,8 +23,9 @@ struct step_shape {
   [[nodiscard]] std::uint32_t tokens() const noexcept;
   /// KV blocks that its sequences fill.
   [[nodiscard]] std::uint64_t blocks() const noexcept;
-  /// A step of that shape: each sequence has blocks of its own, numbered from 0.
-  [[nodiscard]] protocols::step_input input() const;
+  /// A step of that shape: each sequence has blocks of its own, numbered from 0, and tokens of its own below
+  /// `vocabulary`, since of a mixture equal ones go to the same experts.
+  [[nodiscard]] protocols::step_input input(std::uint32_t vocabulary = 8) const;
 };
 [[nodiscard]] std::string to_string(const step_shape& shape);
 

@@ -106,7 +106,7 @@ measured_steps measure_steps(gpu::executor& on, std::vector<step_sample> steps, 
       ++out.left_out;
       continue;
     }
-    inputs.push_back(step.shape.input());
+    inputs.push_back(step.shape.input(on.info().vocabulary));
     for (auto& slice : inputs.back().slices) slice.sampling.temperature = temperature;
     us_per_token = std::min(us_per_token, run_step_us(on, inputs.back()) / step.shape.tokens());
     out.samples.push_back(std::move(step));

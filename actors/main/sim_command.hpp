@@ -25,6 +25,7 @@ struct sim_options {
   std::uint32_t instances = 16;
   std::string policy = "llumnix";
   bool policy_told = false;    ///< --policy was given
+  bool tries_roles = false;    ///< the command does, whatever the settings say
   bool migration_told = false; ///< the settings say which requests migrate, and not the policy
   std::string profile = "llama-7b-a10";
   double draft_acceptance = 0;           ///< how often a drafted token is right

@@ -59,8 +59,10 @@ std::string lacks(const sim_options& options, const runtime::config::setting& s)
            "--admission-tpot (--slo-ttft and --slo-tpot are the report's)";
   if (s.name.starts_with("scaling.") && s.name != "scaling.mode" && set.scaling.mode == protocols::scaling_mode::off)
     return "is of autoscaling; it needs --scaling on";
-  if (s.name == "scheduler.roles" && set.instances.roles.empty())
-    return "changes roles, of which there are none; it needs --roles";
+  const bool of_roles =
+      s.name == "scheduler.roles" || s.name == "scheduler.role_hold" || s.name == "scheduler.role_load_min";
+  if (of_roles && set.instances.roles.empty() && !options.tries_roles)
+    return "is of roles that change, of which there are none; it needs --roles";
   if (s.name.starts_with("kv_store.") && s.name != "kv_store.bytes" && set.kv_store.bytes == 0)
     return "is of the KV store; it needs --kv-store-bytes";
   if (s.name == "instances.pipeline_rows" && set.instances.pipeline_parallel == 1)
@@ -103,8 +105,9 @@ bool sim_flags::gather() {
   using runtime::config::source;
   if (problems.empty()) problems = registry.validate();
   for (const auto& s : registry.settings())
-    if (auto what = lacks(options, s); s.set_by.from == source::flag && !what.empty())
-      problems.push_back(s.flag + " " + what);
+    if (auto what = lacks(options, s);
+        s.set_by.from == source::flag && registry.text(s) != s.default_text && !what.empty())
+      problems.push_back(s.set_by.where + " " + what);
   for (const auto& line : problems) std::cerr << "godwit: " << line << '\n';
   const auto* const migration = registry.find("scheduler.migration");
   options.migration_told = migration->set_by.from != source::built_in;

@@ -112,7 +112,7 @@ simulation_result part_of(const simulation_result& run, std::int64_t from, std::
   to = std::min(to, run.duration_ns);
   from = std::min(from, to);
   std::erase_if(out.requests, [&](const request_record& r) {
-    return r.arrival_ns >= 0 && (r.arrival_ns < from || r.arrival_ns >= to);
+    return r.arrival_ns < from || r.arrival_ns >= to; // also those that had not arrived when it was interrupted
   });
   out.duration_ns = to - from;
   out.samples.clear();
@@ -141,7 +141,9 @@ sim_report report_of(const sim_setup& setup, const simulation_result& run);
 sim_report make_report(const sim_setup& setup, const simulation_result& run) {
   if (!setup.window) return report_of(setup, run);
   auto out = report_of(setup, part_of(run, setup.window->first, setup.window->second));
+  // What has no time of its own is of the whole run.
   out.migrating_share = share(run.migrating_seconds, run.instance_seconds);
+  if (!setup.faults.empty()) out.faults = make_fault_report(run);
   return out;
 }
 

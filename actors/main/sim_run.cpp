@@ -9,6 +9,7 @@
 #include "main/sim_policy.hpp"
 #include "main/sim_recording.hpp"
 #include "main/swap_options.hpp"
+#include "main/units.hpp"
 
 #include <godwit/gpu/pipeline.hpp>
 #include <godwit/protocols/kv/chunk_name.hpp>
@@ -149,7 +150,7 @@ std::optional<std::pair<std::int64_t, std::int64_t>> parse_window(const std::str
     if (second.ec != std::errc{} || second.ptr != end) return std::nullopt;
   }
   constexpr double longest_s = 1e8;
-  if (!(from >= 0 && from < to && to <= longest_s)) return std::nullopt;
+  if (!(from >= 0 && from < to && to <= longest_s && from * 1e9 < static_cast<double>(last))) return std::nullopt;
   return std::pair{static_cast<std::int64_t>(from * 1e9), static_cast<std::int64_t>(to * 1e9)};
 }
 
@@ -201,7 +202,7 @@ expected<planned_sim, bench_error> plan(const sim_options& options) {
     window = parse_window(*options.window, last);
     if (!window)
       return wrong(fmt::format("--window: '{}' is no FROM-TO in seconds, as in 60-600, or FROM- until the last request "
-                               "arrives, which is after {:.1f} s",
+                               "arrives, and FROM before that, which is after {:.1f} s",
                                *options.window, static_cast<double>(last) * 1e-9));
   }
   actors::sim::fault_plan faults;
@@ -424,16 +425,18 @@ int run_sim(const sim_options& options, std::ostream& out, std::ostream& err,
   const auto report = make_report(planned->setup, result);
   out << (options.json ? to_json(planned->setup, report) + "\n" : to_table(planned->setup, report)) << std::flush;
   for (const auto& line : result.complaints) err << "godwit: " << line << '\n';
-  err << fmt::format("simulated {:.1f} s in {:.2f} s: {} events, {:.2f} million/s, {:.0f} MiB\n", report.duration_s,
-                     took.count(), report.events, static_cast<double>(report.events) / took.count() * 1e-6,
-                     resident_mib());
+  err << fmt::format("simulated {:.1f} s in {:.2f} s: {} events, {:.2f} million/s, {:.0f} MiB\n",
+                     seconds(result.duration_ns), took.count(), report.events,
+                     static_cast<double>(report.events) / took.count() * 1e-6, resident_mib());
   if (recording) {
     const auto file = recording->end(result.interrupted_at_ns);
     err << describe(file) << '\n';
     if (!file.error.empty()) return 1;
   }
   if (const auto error = write_files(options, planned->setup, result)) return fail(*error);
-  return report.answered == report.requests && result.complaints.empty() ? 0 : 1;
+  // Of the whole run, whatever the report is of.
+  const bool all = std::ranges::all_of(result.requests, &actors::sim::request_record::answered);
+  return all && result.complaints.empty() ? 0 : 1;
 }
 
 } // namespace godwit::main

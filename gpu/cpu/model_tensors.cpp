@@ -48,13 +48,14 @@ void check(const model::config& c) {
   };
   within("num_hidden_layers", c.layers, 1, 1000);
   within("hidden_size", c.hidden, 1, 1U << 20);
-  within("intermediate_size", c.intermediate, 1, 1U << 22);
+  const bool qwen3_moe = c.kind == model::family::qwen3_moe;
+  within(qwen3_moe ? "moe_intermediate_size" : "intermediate_size", c.intermediate, 1, 1U << 22);
   within("vocab_size", c.vocabulary, 1, 1U << 24);
   within("num_attention_heads", c.heads, 1, 4096);
   within("num_key_value_heads", c.kv_heads, 1, c.heads);
   within("head_dim", c.head_size, 2, 256);
   within("max_position_embeddings", c.positions_max, 1, 1U << 24);
-  within("num_experts", c.mixture.experts, 0, 1U << 16);
+  within(qwen3_moe ? "num_experts" : "num_local_experts", c.mixture.experts, 0, 1U << 16);
   if (c.mixture.experts > 0) within("num_experts_per_tok", c.mixture.chosen, 1, c.mixture.experts);
   if (c.head_size % 2 != 0) fail("config.json: head_dim = " + std::to_string(c.head_size) + " is odd");
   if (c.heads % c.kv_heads != 0)

@@ -1,6 +1,8 @@
 #include "cpu/routing.hpp"
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 
 namespace godwit::gpu::cpu {
 
@@ -11,7 +13,11 @@ routing::routing(const model::mixture_config& of, std::uint32_t rows)
 void routing::choose(std::uint32_t row, std::span<float> logits, std::uint32_t padded,
                      void (*exponential)(const float*, float*, std::uint32_t)) {
   const std::span chosen = std::span(chosen_).subspan(std::size_t{row} * of_.chosen, of_.chosen);
-  // Few of few: the best of those that are left, once for each place. What is no number is never better.
+  // What is no number is the least, and has the row be none.
+  const auto is_none = [](float logit) { return std::isnan(logit); };
+  const bool broken = std::ranges::any_of(logits, is_none);
+  if (broken) std::ranges::replace_if(logits, is_none, -std::numeric_limits<float>::infinity());
+  // Few of few: the best of those that are left, once for each place.
   for (std::size_t place = 0; place < chosen.size(); ++place) {
     const auto taken = chosen.first(place);
     auto best = of_.experts;
@@ -31,7 +37,7 @@ void routing::choose(std::uint32_t row, std::span<float> logits, std::uint32_t p
     for (const auto& one : chosen) sum += logits[one.expert];
   else
     for (const auto each : logits) sum += each;
-  for (auto& one : chosen) one.weight = logits[one.expert] / sum;
+  for (auto& one : chosen) one.weight = broken ? std::numeric_limits<float>::quiet_NaN() : logits[one.expert] / sum;
 }
 
 void routing::group() {

@@ -87,7 +87,7 @@ void check_sizes(const model::config& c) {
                                ", for which the CUDA kernels are made; --device cpu serves this model");
   };
   divides("hidden_size", c.hidden, multiple);
-  divides("intermediate_size", c.intermediate, multiple);
+  divides(c.kind == model::family::qwen3_moe ? "moe_intermediate_size" : "intermediate_size", c.intermediate, multiple);
   constexpr std::array head_sizes{16U, 32U, 64U, 80U, 96U, 128U};
   if (std::ranges::find(head_sizes, c.head_size) == head_sizes.end())
     throw std::runtime_error("config.json: head_dim = " + std::to_string(c.head_size) +

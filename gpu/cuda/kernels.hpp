@@ -184,7 +184,8 @@ struct route_job {
   float* weights = nullptr;            ///< [rows][chosen], of these
   std::uint32_t* entries = nullptr;    ///< [rows][chosen], of these
   std::uint32_t* rows_of = nullptr;    ///< [entries]
-  expert_tile* tiles = nullptr;        ///< [expert_tiles_max]
+  expert_tile* tiles = nullptr;        ///< [tiles_count]
+  std::uint32_t tiles_count = 0;       ///< expert_tiles_max
 };
 void launch(driver_stream& stream, const route_job& job);
 

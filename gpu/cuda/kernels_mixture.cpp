@@ -1,5 +1,7 @@
 #include "cuda/kernels_common.hpp"
 
+#include <limits>
+
 // Layers that are mixtures of experts: which rows go to which expert, and what their experts compute, added up. The
 // products between are in kernels_gemm.cpp.
 
@@ -11,6 +13,8 @@ constexpr std::uint32_t choose_warps = 4;
 constexpr std::uint32_t group_threads = 256;
 constexpr std::uint32_t combine_threads = 256;
 constexpr std::uint32_t nobody = ~0U;
+constexpr float infinity = std::numeric_limits<float>::infinity();
+constexpr float no_number = std::numeric_limits<float>::quiet_NaN();
 
 /// The next expert in the order of a row: of falling logits, of equal ones the first.
 struct candidate {
@@ -32,17 +36,19 @@ GODWIT_KERNEL(choose_warps* simt::warp_size, 1) choose_experts(route_job job) {
   float* weights = job.weights + std::uint64_t{row} * job.chosen;
   candidate last;
   float highest = 0;
+  bool broken = false; // what is no number is the least, and has the row be none
   for (std::uint32_t place = 0; place < job.chosen; ++place) {
     candidate best;
     for (std::uint32_t expert = simt::lane(); expert < job.experts; expert += simt::warp_size) {
-      const candidate one{logits[expert], expert};
+      const float logit = logits[expert];
+      broken = broken || logit != logit;
+      const candidate one{logit == logit ? logit : -infinity, expert};
       if ((place == 0 || comes_before(last, one)) && comes_before(one, best)) best = one;
     }
     for (std::uint32_t mask = simt::warp_size / 2; mask > 0; mask /= 2) {
       const candidate other{simt::shuffle_xor(best.logit, mask), simt::shuffle_xor(best.expert, mask)};
       if (comes_before(other, best)) best = other;
     }
-    if (best.expert == nobody) best = {0, place}; // logits that are no numbers: the row is none, whoever computes it
     if (place == 0) highest = best.logit;
     last = best;
     if (simt::lane() == 0) { // into its place, for they are added up in rising order
@@ -55,6 +61,7 @@ GODWIT_KERNEL(choose_warps* simt::warp_size, 1) choose_experts(route_job job) {
       weights[at] = simt::exponential(simt::add(best.logit, -highest));
     }
   }
+  broken = simt::ballot(broken) != 0;
   float sum = 0;
   if (!job.normed) {
     for (std::uint32_t expert = simt::lane(); expert < job.experts; expert += simt::warp_size)
@@ -64,14 +71,13 @@ GODWIT_KERNEL(choose_warps* simt::warp_size, 1) choose_experts(route_job job) {
   if (simt::lane() != 0) return;
   if (job.normed)
     for (std::uint32_t i = 0; i < job.chosen; ++i) sum = simt::add(sum, weights[i]);
-  for (std::uint32_t i = 0; i < job.chosen; ++i) weights[i] = simt::div(weights[i], sum);
+  for (std::uint32_t i = 0; i < job.chosen; ++i) weights[i] = broken ? no_number : simt::div(weights[i], sum);
 }
 
 /// One block. A thread has some of the experts, so that nothing depends on who comes first.
 GODWIT_KERNEL(group_threads, 1) group_rows(route_job job) {
   auto* first = reinterpret_cast<std::uint32_t*>(simt::shared()); // of each expert, and the end; the last: tiles
-  const std::uint32_t entries = job.rows * job.chosen,
-                      tiles_max = expert_tiles_max(entries, job.experts, job.tile_rows);
+  const std::uint32_t entries = job.rows * job.chosen;
   for (std::uint32_t expert = simt::thread_index(); expert < job.experts; expert += group_threads) {
     std::uint32_t count = 0;
     for (std::uint32_t i = 0; i < entries; ++i) count += job.experts_of[i] == expert ? 1 : 0;
@@ -90,7 +96,7 @@ GODWIT_KERNEL(group_threads, 1) group_rows(route_job job) {
     first[job.experts] = tiles;
   }
   simt::sync_block();
-  for (std::uint32_t i = first[job.experts] + simt::thread_index(); i < tiles_max; i += group_threads)
+  for (std::uint32_t i = first[job.experts] + simt::thread_index(); i < job.tiles_count; i += group_threads)
     job.tiles[i] = {};
   for (std::uint32_t expert = simt::thread_index(); expert < job.experts; expert += group_threads) {
     std::uint32_t at = first[expert];

@@ -84,10 +84,7 @@ std::vector<product_trial> launches::trials() const {
     all.back().job.rows = memory_.logits_rows_room();
   }
   std::vector<gemm_job (launches::*)(const device_layer&) const> products{&launches::qkv_of, &launches::output_of};
-  if (model_.router_rows > 0)
-    products.push_back(&launches::router_of);
-  else
-    products.insert(products.end(), {&launches::gate_up_of, &launches::down_of});
+  if (model_.router_rows == 0) products.insert(products.end(), {&launches::gate_up_of, &launches::down_of});
   for (const auto of : products) {
     product_trial trial{(this->*of)(model_.layers.front()), {}};
     trial.job.rows = memory_.rows_room();
@@ -235,7 +232,9 @@ void launches::mixture(driver_stream& to, const step_shape& shape, const device_
                        std::uint32_t tile_rows) const {
   const auto& c = model_.config;
   const std::uint32_t entries = shape.rows * c.mixture.chosen;
-  product(to, router_of(w), shape.rows);
+  auto router = router_of(w);
+  router.rows = shape.rows;
+  launch_fixed(to, router); // in one order, so that devices that share the model choose the same
   route_job route;
   route.logits = memory_.router;
   route.stride = model_.router_rows;
@@ -249,6 +248,7 @@ void launches::mixture(driver_stream& to, const step_shape& shape, const device_
   route.entries = memory_.entries;
   route.rows_of = memory_.rows_of;
   route.tiles = memory_.tiles;
+  route.tiles_count = expert_tiles_max(entries, c.mixture.experts, tile_rows);
   launch(to, route);
 
   expert_gemm_job raise;
@@ -256,7 +256,7 @@ void launches::mixture(driver_stream& to, const step_shape& shape, const device_
   raise.product.rows = entries;
   raise.take = memory_.rows_of;
   raise.tiles = memory_.tiles;
-  raise.tiles_count = expert_tiles_max(entries, c.mixture.experts, tile_rows);
+  raise.tiles_count = route.tiles_count;
   raise.tile_rows = tile_rows;
   launch_fixed(to, raise);
   swiglu(to, entries, nullptr);

@@ -174,7 +174,10 @@ adapter read_adapter(std::shared_ptr<const file_source> files, const config& con
   for (auto& tensor : read_safetensors(bytes, tensors_file)) {
     const auto fail = [&](const std::string& why) { throw model_error(tensors_file, in_quotes(tensor.name) + why); };
     const auto place = place_of(tensor.name);
-    if (!place) fail(" is not supported; adapters may change q, k, v, o, gate, up and down projections of layers");
+    if (!place)
+      fail(configuration.mixture.experts > 0
+               ? " is not supported; of a mixture of experts adapters may change q, k, v and o projections"
+               : " is not supported; adapters may change q, k, v, o, gate, up and down projections of layers");
     if (!tensor.unsupported.empty())
       fail(" is of type " + in_quotes(tensor.unsupported) + "; supported: BF16, F16, F32");
     if (place->layer >= configuration.layers)

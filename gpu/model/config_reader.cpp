@@ -93,7 +93,7 @@ void read_sizes(const json_reader& in, config& out) {
     in.fail("head_dim",
             "must be even and at most " + std::to_string(head_size_max) + ", is " + std::to_string(out.head_size));
   out.positions_max = in.count("max_position_embeddings", 1, positions_limit);
-  out.rms_norm_epsilon = in.number("rms_norm_eps", 0.0, 1.0, 1e-6);
+  out.rms_norm_epsilon = in.number("rms_norm_eps", 0.0, 1.0, out.kind == family::mixtral ? 1e-5 : 1e-6);
 }
 
 bool are_equal(const boost::json::value& a, const boost::json::value& b) {
@@ -138,8 +138,8 @@ void read_llama3(const json_reader& in, config& out) {
 
 double yarn_scale(double factor, double weight) { return factor <= 1 ? 1.0 : 0.1 * weight * std::log(factor) + 1.0; }
 
-/// As transformers and vLLM read it: the context is the original one times the factor, whatever max_position_embeddings
-/// says; attention_factor is what the file says, or what the paper's equation (22) gives.
+/// As transformers reads it, and vLLM what both have: the context is the original one times the factor, whatever
+/// max_position_embeddings says; attention_factor is what the file says, or what the paper's equation (22) gives.
 void read_yarn(const json_reader& in, config& out) {
   auto& rope = out.rope;
   rope.factor = in.number("factor", 1.0, rope_factor_max);
@@ -159,6 +159,7 @@ void read_yarn(const json_reader& in, config& out) {
   for (const auto* name : {"attn_factor", "extrapolation_factor"})
     if (in.number(name, 0.0, rope_factor_max, 1.0) != 1.0)
       in.fail(name, "other than 1 is not supported; \"attention_factor\" is");
+  if (!in.flag("apply_yarn_scaling", true)) in.fail("apply_yarn_scaling", "false is not supported; supported: true");
   stretch(out, rope.original_positions * rope.factor);
 }
 
@@ -166,7 +167,7 @@ void read_yarn(const json_reader& in, config& out) {
 void read_rope(const json_reader& in, config& out) {
   constexpr double theta_max = 1e12;
   constexpr auto supported = R"(supported: "default", "linear", "llama3", "yarn")";
-  out.rope.theta = in.number("rope_theta", 1.0, theta_max, out.rope.theta);
+  out.rope.theta = in.number("rope_theta", 1.0, theta_max, out.kind == family::mixtral ? 1e6 : out.rope.theta);
   auto scaling = in.object("rope_parameters");
   if (scaling) refuse_two_rotations(in, *scaling);
   if (!scaling) scaling = in.object("rope_scaling");
@@ -257,6 +258,10 @@ void read_window(const json_reader& in, config& out) {
   } else if (out.kind != family::llama && in.flag("use_sliding_window", false) &&
              (in.has("sliding_window") || !in.has_key("sliding_window"))) {
     const auto window = in.count("sliding_window", 1, positions_limit, 4096);
+    if (out.kind == family::qwen3_moe) { // which knows of no layers without it
+      out.sliding_window = window;
+      return;
+    }
     // In Qwen2 and Qwen3 only the layers from max_window_layers on use the window, unless the file says it of each.
     // Both as transformers has them.
     const auto first = in.count("max_window_layers", 0, positions_limit, 28);

@@ -231,11 +231,16 @@ void parse_tools(json_reader& body, const request_limits& limits, template_value
     fail(invalid_value("tools", "The schemas of 'tools' are larger than " + std::to_string(limits.schema_bytes_max) +
                                     " bytes together."));
   if (auto compiled = grammar::compile_schema(into.sampling.json_schema); !compiled) {
-    for (std::size_t i = 0; i < tools.size(); ++i) // which of them
+    const auto may_be_called = [&](const function_tool& tool) {
+      return into.choice != tool_choice::named || tool.name == into.chosen_tool;
+    };
+    for (std::size_t i = 0; i < tools.size(); ++i) { // which of them
+      if (!may_be_called(tools[i])) continue;
       if (auto alone = grammar::compile_schema(json::serialize(tools[i].parameters)); !alone)
         fail(invalid_value("tools[" + std::to_string(i) + "].function.parameters",
                            "The parameters of the tool '" + tools[i].name +
                                "' are not supported: " + alone.error().message));
+    }
     fail(invalid_value("tools", "The parameters of 'tools' are not supported: " + compiled.error().message));
   }
 }

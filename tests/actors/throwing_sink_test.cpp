@@ -159,6 +159,9 @@ TEST(ThrowingWatcher, CostsNoRequestAnything) {
     n.frontend.on_forecast = throws;
     n.frontend.on_dispatched = throws;
     n.frontend.on_lost = throws;
+    n.scheduler.on_report = throws;
+    n.llumlet.on_report = throws;
+    n.llumlet.on_preempted = throws;
   };
   sim_cluster cluster(std::move(o));
   std::vector<std::shared_ptr<recording_sink>> sinks;

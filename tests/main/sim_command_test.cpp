@@ -180,7 +180,13 @@ TEST(SimCommand, ReportsOfAWindow) {
   EXPECT_DOUBLE_EQ(part.at("requests_per_s").to_number<double>(), requests / 100.0) << "all are answered in the end";
   EXPECT_LT(figure(part, "token_gap_ms", "count"), figure(whole, "token_gap_ms", "count"));
   EXPECT_EQ(whole.at("events"), part.at("events")) << "it is the same run";
-  for (const auto* const wrong : {"160-60", "60", "-60", "x-", "60-x", "-", "nan-", "1e9-"}) {
+  options.settings.frontend.request_timeout = std::chrono::seconds(30); // which some answers take longer than
+  options.window = "0-1";
+  const auto failing = simulate(options);
+  EXPECT_EQ(parse(failing).at("requests"), parse(failing).at("answered"));
+  EXPECT_EQ(failing.code, 1) << "of the whole run";
+  options.settings = sim_defaults();
+  for (const auto* const wrong : {"160-60", "60", "-60", "x-", "60-x", "-", "nan-", "1e9-", "500-600"}) {
     options.window = wrong;
     const auto refused = simulate(options);
     EXPECT_EQ(refused.code, 2) << wrong;
@@ -205,6 +211,7 @@ TEST(SimCommand, RefusesWhatWouldDoNothing) {
            std::pair{"--early-rejection --slo-ttft 1000", "it needs --admission-ttft or --admission-tpot"},
            std::pair{"--scaling-freeness-min 50", "it needs --scaling on"},
            std::pair{"--role-policy balance", "it needs --roles"},
+           std::pair{"--scheduler-role-hold 9s", "it needs --roles"},
            std::pair{"--kv-store-load-min 64", "it needs --kv-store-bytes"},
            std::pair{"--draft-acceptance 0.9", "give --speculation-tokens or --draft-profile"},
        }) {
@@ -212,9 +219,10 @@ TEST(SimCommand, RefusesWhatWouldDoNothing) {
     EXPECT_EQ(refused.code, 2) << line;
     EXPECT_NE(refused.err.find(why), std::string::npos) << line << ": " << refused.err;
   }
-  EXPECT_EQ(
-      typed("--profile toy --lengths fixed:10:5 --requests 3 --instances 1 --early-rejection --admission-ttft 1s").code,
-      0);
+  for (const auto* const fine : {"--early-rejection --admission-ttft 1s", "--no-early-rejection", "--role-policy fixed",
+                                 "--scaling dry_run --scaling-freeness-min 50"})
+    EXPECT_EQ(typed("--profile toy --lengths fixed:10:5 --requests 3 --instances 1 " + std::string(fine)).code, 0)
+        << fine;
 }
 
 TEST(SimCommand, CountsOrdersThatWereGivenUp) {
@@ -232,6 +240,7 @@ TEST(SimCommand, ARequestAsLongAsThePoolMovesToAnotherOne) {
   const auto report = parse(simulate(options));
   EXPECT_EQ(report.at("answered").to_number<int>(), 3);
   EXPECT_FALSE(report.at("migrations").at("not_committed").as_object().contains("incompatible"));
+  EXPECT_GT(report.at("migrations").at("committed").to_number<int>(), 0);
 }
 
 // Llumnix section 6.3: at a rate that loads the instances, live rescheduling keeps the tail of prefill latency short.

@@ -149,6 +149,8 @@ void network::impl::transmit(const std::shared_ptr<node>& from) {
     return;
   }
   auto& what = *found->second;
+  auto* const to = receiver_of(what.peer, *from);
+  if (to != nullptr && to->receives_until > timers_.now() + options_.latency) return try_again(from, *to);
   std::vector<protocols::memory_region> memory;
   const auto cut = what.cutter.next({options_.bytes_per_message, 1U << 16U, 1U << 16U}, memory);
   ++what.pieces_open;
@@ -162,26 +164,32 @@ void network::impl::transmit(const std::shared_ptr<node>& from) {
   const auto takes = time_of(what.bytes_cut + cut.bytes) - time_of(what.bytes_cut);
   what.bytes_cut += cut.bytes;
   from->sending = true;
-  const auto waits = wait_for(what.peer, *from, takes);
+  if (to != nullptr) to->receives_until = timers_.now() + options_.latency + takes;
   // The arrival first: on a clock that goes on between the two, the next message would otherwise overtake this one.
-  const auto way = waits + takes + options_.overhead + options_.latency;
+  const auto way = takes + options_.overhead + options_.latency;
   if (!carry(name, what, cut, memory, way))
     after(way, [name, cut, memory](impl& net, calls& made) { net.arrive(name, cut, memory, made); });
-  after(waits + takes, [from](impl& net, calls&) {
+  after(takes, [from](impl& net, calls&) {
     from->sending = false;
+    // Behind those who have waited for this one's end: who sends to one receiver takes turns.
+    net.after(std::chrono::nanoseconds{0}, [from](impl& again, calls&) { again.transmit(from); });
+  });
+}
+
+// Meanwhile nothing is taken from the link: what is urgent, for another receiver, does not wait with it.
+void network::impl::try_again(const std::shared_ptr<node>& from, const node& busy) {
+  const auto at = busy.receives_until - options_.latency;
+  if (from->wakes_at >= timers_.now() && from->wakes_at <= at && from->wakes_at > std::chrono::nanoseconds{0}) return;
+  from->wakes_at = at;
+  after(at - timers_.now(), [from, at](impl& net, calls&) {
+    if (from->wakes_at == at) from->wakes_at = std::chrono::nanoseconds{0};
     net.transmit(from);
   });
 }
 
-std::chrono::nanoseconds network::impl::wait_for(const std::string& peer, const node& from,
-                                                 std::chrono::nanoseconds takes) {
+node* network::impl::receiver_of(const std::string& peer, const node& from) const {
   const auto found = nodes_.find(peer);
-  if (found == nodes_.end() || broken(from.name, found->second->name)) return std::chrono::nanoseconds{0};
-  auto& until = found->second->receives_until;
-  const auto earliest = timers_.now() + options_.latency;
-  const auto begins = std::max(earliest, until);
-  until = begins + takes;
-  return begins - earliest;
+  return found == nodes_.end() || broken(from.name, found->second->name) ? nullptr : found->second.get();
 }
 
 void network::impl::arrive(std::uint64_t name, const piece& cut, const std::vector<protocols::memory_region>& memory,

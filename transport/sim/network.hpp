@@ -29,6 +29,7 @@ struct node {
   std::deque<std::uint64_t> urgent, bulk;
   bool sending = false;
   std::chrono::nanoseconds receives_until{0}; ///< what is on its way here
+  std::chrono::nanoseconds wakes_at{0};       ///< where bulk waits for a receiver that is busy
   /// When the last message on a slow way arrives there: by address.
   std::map<std::string, std::chrono::nanoseconds> slow_until;
 };
@@ -81,9 +82,9 @@ private:
     after(timers_, delay, std::move(step));
   }
   void transmit(const std::shared_ptr<node>& from);
-  /// How long a message that takes so long waits for what others send there.
-  [[nodiscard]] std::chrono::nanoseconds wait_for(const std::string& peer, const node& from,
-                                                  std::chrono::nanoseconds takes);
+  void try_again(const std::shared_ptr<node>& from, const node& busy);
+  /// Where a message would go; null: nowhere.
+  [[nodiscard]] node* receiver_of(const std::string& peer, const node& from) const;
   void arrive(std::uint64_t name, const piece& cut, const std::vector<protocols::memory_region>& memory, calls& made);
   [[nodiscard]] bool carry(std::uint64_t name, const sending& what, const piece& cut,
                            const std::vector<protocols::memory_region>& memory, std::chrono::nanoseconds takes);

@@ -136,6 +136,25 @@ INSTANTIATE_TEST_SUITE_P(
                       adapter_case{"roots", {projection::output, projection::up}, 4, false, true}),
     [](const auto& one) { return one.param.name; });
 
+TEST(CpuAdapters, OfAMixtureOfExpertsAreAddedToItsAttention) {
+  auto config = tiny_config();
+  config.kind = model::family::mixtral;
+  config.mixture = {5, 2, true};
+  const auto tokens = some_tokens(50, config.vocabulary, 3);
+  memory_weights weights(config, model::data_type::f32, 21);
+  const auto packed = pack_model(config, weights, 1);
+  const auto adapter = random_adapter_of(config, {projection::query, projection::output}, 8, 5);
+  shelf here({packed});
+  cpu_executor_settings settings;
+  settings.threads = 2;
+  settings.adapters = here.store();
+  const auto id = here.hold("some", adapter);
+  const auto plain = plain_logits(config, weights, tokens);
+  merge(weights, adapter);
+  EXPECT_LT(farthest(compute_logits(packed, tokens, settings, 17, id), plain_logits(config, weights, tokens)), 2e-3);
+  EXPECT_LT(farthest(compute_logits(packed, tokens, settings), plain), 2e-3);
+}
+
 TEST(CpuAdapters, OfOtherTypesAreRoundedToThatOfTheWeights) {
   const auto config = tiny_config();
   const auto tokens = some_tokens(40, config.vocabulary, 3);
@@ -161,14 +180,20 @@ TEST(CpuAdapters, OfOtherTypesAreRoundedToThatOfTheWeights) {
 // Requests with one adapter, with another and with none in one batch, as in Punica and S-LoRA: nobody's numbers depend
 // on the others'.
 TEST(CpuAdapters, ARequestInACrowdHasTheLogitsThatItHasAlone) {
-  const auto config = tiny_config();
-  for (const auto type : {model::data_type::bf16, model::data_type::f32}) {
+  for (const auto& [type, experts] : {std::pair{model::data_type::bf16, false}, std::pair{model::data_type::f32, false},
+                                      std::pair{model::data_type::bf16, true}}) {
+    auto config = tiny_config();
+    auto adapted = all_projections();
+    if (experts) {
+      config.kind = model::family::qwen3_moe;
+      config.mixture = {7, 3, true};
+      adapted = {projection::query, projection::key, projection::value, projection::output};
+    }
     const auto packed = pack_model(config, memory_weights(config, type, 11), 1);
     shelf here({packed});
     std::vector<std::uint64_t> ids{0};
     for (unsigned i = 0; i < 3; ++i)
-      ids.push_back(
-          here.hold("a" + std::to_string(i), random_adapter_of(config, all_projections(), 4 + 9 * i, i, type)));
+      ids.push_back(here.hold("a" + std::to_string(i), random_adapter_of(config, adapted, 4 + 9 * i, i, type)));
     std::vector<std::vector<float>> alone;
     std::vector<std::vector<protocols::token_id>> texts;
     for (unsigned i = 0; i < 24; ++i) {

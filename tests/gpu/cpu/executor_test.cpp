@@ -27,6 +27,14 @@ std::shared_ptr<const packed_model> packed_with_normed_heads() {
   return pack_model(config, memory_weights(config, model::data_type::bf16, 11), 1);
 }
 
+std::shared_ptr<const packed_model> packed_mixture(model::data_type type) {
+  auto c = tiny_config();
+  c.kind = model::family::qwen3_moe;
+  c.intermediate = 40;
+  c.mixture = {11, 4, true};
+  return pack_model(c, memory_weights(c, type, 31), 1);
+}
+
 std::vector<float> logits_alone(const std::shared_ptr<const packed_model>& model,
                                 std::span<const protocols::token_id> tokens) {
   const auto all = compute_logits(model, tokens, {.threads = 1});
@@ -39,7 +47,8 @@ bool same(const std::vector<float>& a, const std::vector<float>& b) {
 
 // Orca's selective batching: linear layers over all rows at once, attention per request.
 TEST(CpuExecutor, GivesARequestInACrowdTheLogitsItHasAlone) {
-  for (const auto& model : {packed(), packed(model::data_type::f32), packed_with_normed_heads()}) {
+  for (const auto& model : {packed(), packed(model::data_type::f32), packed_with_normed_heads(),
+                            packed_mixture(model::data_type::bf16), packed_mixture(model::data_type::f32)}) {
     const auto mine = some_tokens(90, 101, 1);
     const auto expected = logits_alone(model, mine);
     runner busy(model, {.threads = 2, .blocks = 200});

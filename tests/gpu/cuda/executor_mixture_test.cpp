@@ -36,7 +36,7 @@ TEST_F(CudaMixtures, GiveTheCpusLogitsButWhereRoundingChoosesOthers) {
           ++seen;
           const auto error = distance(one.logits(0), expected[done - 1]);
           apart += error < tolerance ? 0 : 1;
-          EXPECT_LT(error, 1.0);
+          EXPECT_LT(error, count > 1 ? tolerance : 1.0) << "after " << done; // of the prompt's ends none is close
         }
         EXPECT_LE(apart, seen / 4) << qwen << ' ' << to_string(type) << ' ' << deterministic;
       }
@@ -131,7 +131,9 @@ TEST_F(CudaMixturesOnTwo, PartsOfEachExpertAddUp) {
     for (const std::size_t count : {37U, 8U, 1U, 1U, 1U, 1U, 1U, 1U, 1U, 1U, 1U, 1U}) {
       for (auto* each : {&one, &two}) each->step({slice_of(text, done, count, blocks{5, 2, 7, 0})});
       done += count;
-      apart += distance(two.logits(0), one.logits(0)) < tolerance ? 0 : 1;
+      const auto error = distance(two.logits(0), one.logits(0));
+      apart += error < tolerance ? 0 : 1;
+      EXPECT_LT(error, count > 1 ? tolerance : 1.0) << "after " << done;
     }
     EXPECT_LE(apart, 3U) << deterministic;
   }

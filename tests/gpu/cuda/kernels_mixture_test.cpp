@@ -38,6 +38,7 @@ struct routed {
     job.entries = entries.data();
     job.rows_of = rows_of.data();
     job.tiles = tiles.data();
+    job.tiles_count = static_cast<std::uint32_t>(tiles.size());
   }
   float& logit(std::uint32_t row, std::uint32_t expert) { return logits[std::size_t{row} * job.stride + expert]; }
   void draw(unsigned seed) {
@@ -137,10 +138,13 @@ TEST(CudaMixture, OfEqualLogitsTheFirstExpertsAreTaken) {
 TEST(CudaMixture, WhatIsNoNumberHasItsEntriesLikeOthers) {
   routed some(3, 20, 4, 8);
   some.draw(3);
-  for (std::uint32_t expert = 0; expert < 20; ++expert) some.logit(1, expert) = NAN;
+  for (std::uint32_t expert = 0; expert < 19; ++expert) some.logit(1, expert) = NAN;
+  some.logit(1, 19) = 5;
   inline_stream stream;
   launch(stream, some.job);
   some.expect_grouped();
+  EXPECT_EQ(some.experts_of[7], 19U) << "what is a number comes first";
+  for (std::uint32_t i = 0; i < 4; ++i) EXPECT_TRUE(std::isnan(some.weights[4 + i])) << "and the row is none";
   for (const std::uint32_t row : {0U, 2U}) {
     const auto [which, weights] = some.expected(row);
     for (std::uint32_t i = 0; i < 4; ++i) EXPECT_EQ(some.experts_of[row * 4 + i], which[i]);

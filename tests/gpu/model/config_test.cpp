@@ -1,7 +1,13 @@
 #include "gpu/model/model_files.hpp"
 
+#include <godwit/gpu/model/random_model.hpp>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <sstream>
 
 namespace godwit::gpu::model {
 namespace {
@@ -242,6 +248,31 @@ TEST(ModelConfig, MixturesOfExpertsAreReadAsTransformersWritesThem) {
   EXPECT_TRUE(c.qk_norm);
   EXPECT_FALSE(c.qkv_bias);
   EXPECT_EQ(open_config(small_model()).mixture.experts, 0U);
+}
+
+TEST(ModelConfig, OfMixturesWhatIsAbsentIsWhatTransformersHas) {
+  tests::scratch_directory directory("mixtral_defaults");
+  ASSERT_TRUE(write_random_model("tiny-mixtral", directory.path(), 1));
+  const auto path = directory.path() / "config.json";
+  std::ostringstream text;
+  text << std::ifstream(path).rdbuf();
+  auto sparse = text.str();
+  for (const std::string field : {"rope_theta", "rms_norm_eps"}) {
+    const auto at = sparse.find("\"" + field + "\":");
+    ASSERT_NE(at, std::string::npos);
+    sparse.erase(at, sparse.find(',', at) + 1 - at);
+  }
+  std::ofstream(path) << sparse;
+  const auto opened = open_model(directory.path());
+  ASSERT_TRUE(opened) << opened.error().what();
+  EXPECT_EQ(opened->configuration.rope.theta, 1e6);
+  EXPECT_EQ(opened->configuration.rms_norm_epsilon, 1e-5);
+}
+
+TEST(ModelConfig, AWindowOfQwen3MoeIsOfAllLayers) {
+  EXPECT_THAT(error_with(R"("LlamaForCausalLM"],)", R"("Qwen3MoeForCausalLM"], "use_sliding_window": true,
+                            "sliding_window": 32, "max_window_layers": 1,)"),
+              Not(HasSubstr("max_window_layers")));
 }
 
 TEST(ModelConfig, MixturesThatCannotBeComputedAreRefused) {

@@ -80,6 +80,10 @@ TEST(Tools, WhoseSchemaIsNotSupportedIsNamed) {
   EXPECT_EQ(refused.error().param, "tools[1].function.parameters");
   EXPECT_THAT(refused.error().message, HasSubstr("'g'"));
   EXPECT_THAT(refused.error().message, HasSubstr("patternProperties"));
+  // Of one that is not chosen nobody minds.
+  EXPECT_TRUE(with_parameters(R"({"type":"object","properties":{"a":{"type":"integer"}}}}},
+        {"type":"function","function":{"name":"g","parameters":{"type":"object","properties":{"y":{"patternProperties":{}}}})",
+                              named_f));
 }
 
 TEST(Tools, ReferencesOfAToolMeanItsOwnDefinitions) {

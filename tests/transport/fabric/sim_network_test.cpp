@@ -93,6 +93,19 @@ TEST_F(SimNetwork, WhoReceivesFromSeveralHasNoMoreRoomThanALinkHas) {
                                             "4050 of c landed 2", "5050 at d landed"}));
 }
 
+TEST_F(SimNetwork, WhatIsUrgentDoesNotWaitWithBulkWhoseReceiverIsBusy) {
+  const auto c = net_.make_fabric("c"), d = net_.make_fabric("d");
+  block_memory more(2, 1'000'000), there(2, 1'000'000), small(1, 64), into(1, 64);
+  start();
+  b_->post({2, 2}, there.regions(), {}, [](const landing&) {});
+  c->send(b_->address(), {2, 2}, 0, more.regions(), transfer_priority::bulk, 10s, {}, [](const std::string&) {});
+  d->post({3, 3}, into.regions(), {}, [this](const landing&) { log("at d landed"); });
+  timers_.run(100us);
+  c->send(d->address(), {3, 3}, 0, small.regions(), transfer_priority::urgent, 10s, {}, [](const std::string&) {});
+  timers_.run();
+  EXPECT_EQ(log_, (std::vector<std::string>{"150 at d landed", "1050 landed 1", "3050 landed 2", "3100 sent "}));
+}
+
 TEST_F(SimNetwork, AUrgentSendWaitsForOneMessageOnly) {
   start();
   block_memory small(1, 64), into(1, 64);

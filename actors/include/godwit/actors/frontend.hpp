@@ -240,18 +240,11 @@ private:
   [[nodiscard]] static protocols::length_question question_of(const protocols::generate_request& request) noexcept;
   /// How long its answer will be, as somebody thinks who may err, and throw.
   [[nodiscard]] protocols::length_forecast forecast(const protocols::generate_request& request);
-  /// What a watcher of an embedder's throws is said, and nobody else's affair.
-  template <class Call> void tell_watcher(std::string_view what, const Call& call) {
-    try {
-      call();
-    } catch (...) {
-      context().report(std::string(what) + " threw: " + runtime::detail::describe(std::current_exception()).message);
-    }
-  }
   template <class Call> void with_predictor(const Call& call);
   void make_predictor();
   /// What is learned of an answer that is complete.
   void learn_length(const open_request& r);
+  void end_first(const char* why);
   void finish(protocols::request_id id, protocols::finish_reason reason);
   /// No instance can take it: the largest pool has so many blocks, or, where `lacking` says why, none has its adapter.
   void fail_unfit(protocols::request_id id, std::uint64_t largest, const std::string& lacking);

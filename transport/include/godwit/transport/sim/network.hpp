@@ -13,8 +13,8 @@
 namespace godwit::transport::sim {
 
 struct settings {
-  /// Of each fabric, for all that it sends, and as much for all that comes to it. As in a network that loses nothing, a
-  /// sender whose receiver is busy with others' bytes waits for it with all that it has to send.
+  /// Of each fabric, for all that it sends, and as much for all that comes to it. Who sends to a
+  /// receiver that is busy with others' bytes takes turns with them, and has bulk for others wait behind it.
   double bytes_per_second = 4e9;
   /// One way.
   std::chrono::nanoseconds latency{20'000};
