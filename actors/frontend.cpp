@@ -444,8 +444,9 @@ task<void> frontend::expire_at(nanoseconds wake) {
       const auto id = deadlines_.begin()->second;
       auto& r = *find(id);
       if (r.owner) tell(r.owner, protocols::cancel_request{id, r.ownership.current_epoch()});
-      const auto given = std::chrono::ceil<std::chrono::milliseconds>(r.deadline - r.arrived);
-      fail(id, failure_kind::timed_out, "the request's time of " + std::to_string(given.count()) + " ms is over");
+      const auto given = std::chrono::round<std::chrono::milliseconds>(r.deadline - r.arrived).count();
+      fail(id, failure_kind::timed_out,
+           "the request's time of " + (given == 0 ? "less than 1" : std::to_string(given)) + " ms is over");
     }
     next_expiry_ = nanoseconds::max();
     if (deadlines_.empty()) co_return;
