@@ -47,6 +47,13 @@ bool simulated(const runtime::config::setting& s) {
   return records(s) || joins_processes(s);
 }
 
+/// Whoever says that something is off, as it is anyway, expects nothing of it.
+bool says_no(const runtime::config::setting& s, const std::string& text) {
+  using runtime::config::value_kind;
+  const bool is_word = s.kind == value_kind::boolean || s.kind == value_kind::choice;
+  return text == s.default_text && (is_word || text.starts_with('0'));
+}
+
 /// What this run lacks for a setting of simulations to do anything. Empty: nothing.
 std::string lacks(const sim_options& options, const runtime::config::setting& s) {
   if (joins_processes(s) && !options.faults) return "is of processes that fail; it needs --faults SPEC";
@@ -105,8 +112,7 @@ bool sim_flags::gather() {
   using runtime::config::source;
   if (problems.empty()) problems = registry.validate();
   for (const auto& s : registry.settings())
-    if (auto what = lacks(options, s);
-        s.set_by.from == source::flag && registry.text(s) != s.default_text && !what.empty())
+    if (auto what = lacks(options, s); s.set_by.from == source::flag && !says_no(s, registry.text(s)) && !what.empty())
       problems.push_back(s.set_by.where + " " + what);
   for (const auto& line : problems) std::cerr << "godwit: " << line << '\n';
   const auto* const migration = registry.find("scheduler.migration");

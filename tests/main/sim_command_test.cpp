@@ -364,7 +364,8 @@ TEST(SimCommand, WritesRequestsSamplesAndPlots) {
   EXPECT_NE(result.out.find("50 of 50 requests answered"), std::string::npos) << result.out;
   const auto lines = read(options.csv);
   EXPECT_EQ(std::count(lines.begin(), lines.end(), '\n'), 51);
-  EXPECT_TRUE(lines.substr(0, lines.find('\n')).ends_with(",stall_s,instance,failed,expected_first_token_s"))
+  EXPECT_TRUE(
+      lines.substr(0, lines.find('\n')).ends_with(",stall_s,instance,failed,expected_first_token_s,longest_gap_s"))
       << lines.substr(0, 300);
   for (const auto* instance : {",0,,", ",1,,", ",2,,", ",3,,"}) EXPECT_NE(lines.find(instance), std::string::npos);
   EXPECT_TRUE(read(options.samples).starts_with("time_s,"));
@@ -713,14 +714,15 @@ TEST(SimCommand, DraftsAreRightAsOftenAsItIsTold) {
   };
   const auto plain = decode_ms("");
   EXPECT_EQ(decode_ms(" --speculation-tokens 4"), plain);
-  EXPECT_EQ(decode_ms(" --draft-acceptance 0.8"), plain);
+  EXPECT_NE(typed(line + " --draft-acceptance 0.8").err.find("of which there are none"), std::string::npos);
   const auto some = decode_ms(" --speculation-tokens 4 --draft-acceptance 0.5");
   const auto most = decode_ms(" --speculation-tokens 4 --draft-acceptance 0.9");
   EXPECT_LT(some, 0.95 * plain);
   EXPECT_LT(most, 0.6 * plain);
-  EXPECT_NE(typed("--instances 1 --lengths fixed:8:8 --rate 1 --requests 2 --draft-acceptance 0.5")
-                .out.find("draft_acceptance"),
-            std::string::npos)
+  EXPECT_NE(
+      typed("--instances 1 --lengths fixed:8:8 --rate 1 --requests 2 --speculation-tokens 2 --draft-acceptance 0.5")
+          .out.find("draft_acceptance"),
+      std::string::npos)
       << "the report names it";
   for (const auto* wrong : {"2", "-0.1", "nan", "much"})
     EXPECT_EQ(typed("--draft-acceptance " + std::string(wrong)).code, 2) << wrong;

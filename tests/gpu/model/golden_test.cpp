@@ -143,7 +143,9 @@ TEST_P(Golden, Bf16LogitsAreCloseToTheFp32Reference) {
   RecordProperty("error", std::to_string(worst));
   EXPECT_LE(worst, configuration.mixture.experts > 0 ? 5.0 : 1.2);
   EXPECT_LE(apart, rows / 8);
-  EXPECT_LE(std::sqrt(squares / static_cast<double>((rows - apart) * width)), 0.1);
+  // What a row with another expert left in the KV cache, those after it see, too.
+  EXPECT_LE(std::sqrt(squares / static_cast<double>((rows - apart) * width)),
+            configuration.mixture.experts > 0 ? 0.2 : 0.1);
 }
 
 INSTANTIATE_TEST_SUITE_P(OfEachFamily, Golden,
