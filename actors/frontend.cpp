@@ -98,6 +98,7 @@ void frontend::on_stop() {
   stopping_ = true;
   const char* const why = failed_ ? "the server's front end failed and starts anew" : "the server is shutting down";
   while (!open_.empty()) end_first(why);
+  if (options_.metrics) options_.metrics->open.set(0);
 }
 
 // Where it fails, the books that this goes by may be wrong, and their clients hear of it all the same.
@@ -108,11 +109,14 @@ void frontend::end_first(const char* why) {
   try {
     by_id_.try_emplace(id, &first->second);
     return fail(id, failure_kind::unavailable, why);
-  } catch (const std::exception&) {
+  } catch (...) {
     if (open_.erase(id) == 0) return;
   }
   by_id_.erase(id);
-  tell_client(id, "on_failed", [&] { sink->on_failed({failure_kind::unavailable, why}); });
+  try {
+    tell_client(id, "on_failed", [&] { sink->on_failed({failure_kind::unavailable, why}); });
+  } catch (...) { // nothing can be said any more, and there are others
+  }
 }
 
 template <class Call> bool frontend::tell_client(protocols::request_id id, const char* what, const Call& call) {

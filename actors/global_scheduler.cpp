@@ -171,15 +171,16 @@ void global_scheduler::expire() {
   }
 }
 
-void global_scheduler::switch_policies(const scheduling_policies& wish) {
+void global_scheduler::switch_policies(scheduling_policies wish) {
   if (wish == options_.policies) return;
   if (wish.dispatch != options_.policies.dispatch) {
     std::unique_ptr<protocols::dispatcher> next;
-    // Where it cannot be made the policies stay what they are.
-    if (!guarded("making of the dispatch policy " + wish.dispatch, [&] { next = dispatcher_called(wish.dispatch); }))
-      return;
-    next->take_over(*dispatcher_);
-    dispatcher_ = std::move(next);
+    if (guarded("making of the dispatch policy " + wish.dispatch, [&] { next = dispatcher_called(wish.dispatch); })) {
+      next->take_over(*dispatcher_);
+      dispatcher_ = std::move(next);
+    } else { // the rest of the wish is none the worse for it
+      wish.dispatch = options_.policies.dispatch;
+    }
   }
   const bool pairing =
       wish.migration != options_.policies.migration || wish.migration_paused != options_.policies.migration_paused;

@@ -3,6 +3,7 @@
 #include "recorded_decisions.hpp"
 #include "shard.hpp"
 #include "step_run.hpp"
+#include "watchers.hpp"
 
 #include <godwit/protocols/batching/drafting.hpp>
 #include <godwit/runtime/trace/recorder.hpp>
@@ -201,7 +202,8 @@ void instance::spawn_shards() {
       quit(runtime::stop_reason::failed);
     });
   }
-  if (options_.on_shards && !shards_.empty()) options_.on_shards(options_.id, shards_);
+  if (options_.on_shards && !shards_.empty())
+    tell_watcher(context(), "on_shards", [&] { options_.on_shards(options_.id, shards_); });
 }
 
 void instance::stop_shards(runtime::stop_reason reason) {

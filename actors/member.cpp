@@ -1,5 +1,7 @@
 #include <godwit/actors/member.hpp>
 
+#include "watchers.hpp"
+
 #include <godwit/actors/kv_store_shard.hpp>
 #include <godwit/runtime/trace/recorder.hpp>
 
@@ -198,7 +200,7 @@ void member::tell_state() {
     tell(head_, std::move(news));
     if (store_) tell(head_, store_news{options_.key, store_report_});
   }
-  if (options_.on_state) options_.on_state(state_);
+  if (options_.on_state) tell_watcher(context(), "on_state", [&] { options_.on_state(state_); });
 }
 
 // --- the pairs

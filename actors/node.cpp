@@ -1,5 +1,7 @@
 #include <godwit/actors/node.hpp>
 
+#include "watchers.hpp"
+
 #include <godwit/runtime/trace/recorder.hpp>
 
 #include <algorithm>
@@ -71,11 +73,11 @@ void node::spawn_scheduler() {
   scheduler_ = spawn<global_scheduler>(std::move(options));
   monitor(scheduler_, [this](runtime::stop_reason reason) {
     const auto pause = next_pause(scheduler_started_, scheduler_backoff_);
+    start(respawn_scheduler(pause)); // before anything that may fail
+    scheduler_ = {};
     options_.log.error("the global scheduler is down ({}); dispatch by a simple rule until its restart in {} ms",
                        to_string(reason), std::chrono::duration_cast<std::chrono::milliseconds>(pause).count());
-    scheduler_ = {};
     announce();
-    start(respawn_scheduler(pause));
   });
 }
 
@@ -85,8 +87,9 @@ task<void> node::respawn_scheduler(std::chrono::nanoseconds pause) {
     try {
       spawn_scheduler();
       break;
-    } catch (const std::exception& failure) { // a policy of an embedder's that cannot be made, for one
-      options_.log.error("the global scheduler cannot be started: {}", failure.what());
+    } catch (...) { // a policy of an embedder's that cannot be made, for one
+      context().report("the global scheduler cannot be started: " +
+                       runtime::detail::describe(std::current_exception()).message);
     }
   }
   announce();
@@ -100,11 +103,11 @@ void node::spawn_frontend() {
   frontend_ = spawn<frontend>(std::move(options));
   monitor(frontend_, [this](runtime::stop_reason reason) {
     const auto pause = next_pause(frontend_started_, frontend_backoff_);
+    start(respawn_frontend(pause));
+    frontend_ = {};
     options_.log.error("the front end is down ({}); restart in {} ms", to_string(reason),
                        std::chrono::duration_cast<std::chrono::milliseconds>(pause).count());
-    frontend_ = {};
     announce();
-    start(respawn_frontend(pause));
   });
 }
 
@@ -114,8 +117,9 @@ task<void> node::respawn_frontend(std::chrono::nanoseconds pause) {
     try {
       spawn_frontend();
       break;
-    } catch (const std::exception& failure) {
-      options_.log.error("the front end cannot be started: {}", failure.what());
+    } catch (...) {
+      context().report("the front end cannot be started: " +
+                       runtime::detail::describe(std::current_exception()).message);
     }
   }
   announce();
@@ -223,7 +227,7 @@ void node::announce_now() {
   if (scheduler_) tell(scheduler_, news);
   for (const auto& m : members_)
     if (m.member) tell(m.member, news); // and they their llumlets
-  if (options_.on_topology) options_.on_topology(news);
+  if (options_.on_topology) tell_watcher(context(), "on_topology", [&] { options_.on_topology(news); });
   if (options_.metrics)
     options_.metrics->members.set(static_cast<double>(
         std::ranges::count_if(members_, [this](const auto& m) { return m.member && is_elsewhere(m.key); })));

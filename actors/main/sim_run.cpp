@@ -150,7 +150,7 @@ std::optional<std::pair<std::int64_t, std::int64_t>> parse_window(const std::str
     if (second.ec != std::errc{} || second.ptr != end) return std::nullopt;
   }
   constexpr double longest_s = 1e8;
-  if (!(from >= 0 && from < to && to <= longest_s && from * 1e9 < static_cast<double>(last))) return std::nullopt;
+  if (!(from >= 0 && from < to && to <= longest_s && from * 1e9 <= static_cast<double>(last))) return std::nullopt;
   return std::pair{static_cast<std::int64_t>(from * 1e9), static_cast<std::int64_t>(to * 1e9)};
 }
 

@@ -53,6 +53,9 @@ void launches::load(driver_stream& to) const {
   const auto next = [this](std::uint32_t rows) { return deterministic_ ? rows * 2 : product_rows(rows + 1); };
   for (const auto& one : trials())
     for (std::uint32_t rows = 1; rows <= one.job.rows; rows = next(rows)) product(to, one.job, rows);
+  if (model_.router_rows == 0) return;
+  auto router = router_of(model_.layers.front());
+  for (router.rows = 1; router.rows <= memory_.rows_room(); router.rows *= 2) launch_fixed(to, router);
 }
 
 } // namespace godwit::gpu::cuda

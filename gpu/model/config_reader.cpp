@@ -258,13 +258,10 @@ void read_window(const json_reader& in, config& out) {
   } else if (out.kind != family::llama && in.flag("use_sliding_window", false) &&
              (in.has("sliding_window") || !in.has_key("sliding_window"))) {
     const auto window = in.count("sliding_window", 1, positions_limit, 4096);
-    if (out.kind == family::qwen3_moe) { // which knows of no layers without it
-      out.sliding_window = window;
-      return;
-    }
     // In Qwen2 and Qwen3 only the layers from max_window_layers on use the window, unless the file says it of each.
     // Both as transformers has them.
-    const auto first = in.count("max_window_layers", 0, positions_limit, 28);
+    // Qwen3-MoE knows of no layers without it.
+    const auto first = out.kind == family::qwen3_moe ? 0 : in.count("max_window_layers", 0, positions_limit, 28);
     if (windowed.value_or(first == 0))
       out.sliding_window = window;
     else if (!windowed && first < out.layers)

@@ -162,6 +162,7 @@ TEST(ThrowingWatcher, CostsNoRequestAnything) {
     n.scheduler.on_report = throws;
     n.llumlet.on_report = throws;
     n.llumlet.on_preempted = throws;
+    n.on_topology = throws;
   };
   sim_cluster cluster(std::move(o));
   std::vector<std::shared_ptr<recording_sink>> sinks;

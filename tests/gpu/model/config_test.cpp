@@ -7,6 +7,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <sstream>
 
 namespace godwit::gpu::model {
@@ -250,29 +251,50 @@ TEST(ModelConfig, MixturesOfExpertsAreReadAsTransformersWritesThem) {
   EXPECT_EQ(open_config(small_model()).mixture.experts, 0U);
 }
 
-TEST(ModelConfig, OfMixturesWhatIsAbsentIsWhatTransformersHas) {
-  tests::scratch_directory directory("mixtral_defaults");
-  ASSERT_TRUE(write_random_model("tiny-mixtral", directory.path(), 1));
+/// A tiny random model whose config.json is changed.
+protocols::expected<model_directory, model_error> changed_model(const char* name,
+                                                                const std::function<void(std::string&)>& change) {
+  const tests::scratch_directory directory(name);
+  EXPECT_TRUE(write_random_model(name, directory.path(), 1));
   const auto path = directory.path() / "config.json";
   std::ostringstream text;
   text << std::ifstream(path).rdbuf();
-  auto sparse = text.str();
-  for (const std::string field : {"rope_theta", "rms_norm_eps"}) {
-    const auto at = sparse.find("\"" + field + "\":");
-    ASSERT_NE(at, std::string::npos);
-    sparse.erase(at, sparse.find(',', at) + 1 - at);
-  }
-  std::ofstream(path) << sparse;
-  const auto opened = open_model(directory.path());
+  auto changed = text.str();
+  change(changed);
+  std::ofstream(path) << changed;
+  return open_model(directory.path());
+}
+
+TEST(ModelConfig, OfMixturesWhatIsAbsentIsWhatTransformersHas) {
+  const auto opened = changed_model("tiny-mixtral", [](std::string& text) {
+    for (const std::string field : {"rope_theta", "rms_norm_eps"}) {
+      const auto at = text.find("\"" + field + "\":");
+      ASSERT_NE(at, std::string::npos);
+      text.erase(at, text.find(',', at) + 1 - at);
+    }
+  });
   ASSERT_TRUE(opened) << opened.error().what();
   EXPECT_EQ(opened->configuration.rope.theta, 1e6);
   EXPECT_EQ(opened->configuration.rms_norm_epsilon, 1e-5);
 }
 
 TEST(ModelConfig, AWindowOfQwen3MoeIsOfAllLayers) {
-  EXPECT_THAT(error_with(R"("LlamaForCausalLM"],)", R"("Qwen3MoeForCausalLM"], "use_sliding_window": true,
-                            "sliding_window": 32, "max_window_layers": 1,)"),
-              Not(HasSubstr("max_window_layers")));
+  const auto with = [](const std::string& more) {
+    return changed_model("tiny-qwen3-moe", [&](std::string& text) {
+      const std::string none = R"("use_sliding_window":false)";
+      const auto at = text.find(none);
+      ASSERT_NE(at, std::string::npos) << text;
+      text.replace(at, none.size(), R"("use_sliding_window":true,"sliding_window":32)" + more);
+    });
+  };
+  for (const std::string more : {"", R"(,"max_window_layers":1)", R"(,"max_window_layers":2)"}) {
+    const auto opened = with(more);
+    ASSERT_TRUE(opened) << opened.error().what();
+    EXPECT_EQ(opened->configuration.sliding_window, 32U) << more;
+  }
+  const auto refused = with(R"(,"layer_types":["full_attention","full_attention"])");
+  ASSERT_FALSE(refused);
+  EXPECT_THAT(std::string(refused.error().what()), HasSubstr("layer_types"));
 }
 
 TEST(ModelConfig, MixturesThatCannotBeComputedAreRefused) {

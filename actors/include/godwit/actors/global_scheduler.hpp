@@ -141,7 +141,7 @@ private:
   [[nodiscard]] instance_books* find(protocols::instance_id id) noexcept;
   void feed(instance_books& books);
   void tell_of_policies();
-  void switch_policies(const scheduling_policies& wish);
+  void switch_policies(scheduling_policies wish);
   [[nodiscard]] scheduler_view view() const;
 
   runtime::async::task<dispatch_decision> stand_in_line(dispatch_query query);
