@@ -160,9 +160,8 @@ registry& registry::declare(setting s) {
 }
 
 std::optional<std::string> registry::assign(setting& s, const value& v, const origin& by) {
-  const auto where = by.where.empty()                               ? s.name
-                     : by.where == s.flag || by.where == s.variable ? by.where
-                                                                    : by.where + ": " + s.name;
+  const bool names_it = by.where == s.flag || by.where == s.variable || by.where == flag_of(s.name);
+  const auto where = by.where.empty() ? s.name : names_it ? by.where : by.where + ": " + s.name;
   if (const auto x = comparable(s, v))
     if ((s.declared.min && *x < *s.declared.min) || (s.declared.max && *x > *s.declared.max)) {
       const auto shown = s.kind == value_kind::duration ? duration_text(std::get<std::int64_t>(v)) : number_text(s, *x);

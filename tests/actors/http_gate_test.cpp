@@ -95,7 +95,7 @@ TEST(HttpGate, NewKeysReplaceTheOldOnes) {
 
 TEST(ApiKeys, AFileThatHoldsNoneOrSomethingElseIsAnErrorThatNamesTheLine) {
   EXPECT_EQ(api_keys::parse("# nothing\n\n").error(), "there is no key in it");
-  EXPECT_EQ(api_keys::parse("sk-a\nsk b\n").error(), "line 2: a key has no blanks and nothing but ASCII");
+  EXPECT_THAT(api_keys::parse("sk-a\nsk b\n").error(), HasSubstr("line 2: a key has no blanks and nothing but ASCII"));
   EXPECT_THAT(api_keys::parse("sk-\xc3\xa4").error(), HasSubstr("line 1"));
   EXPECT_THAT(api_keys::parse(std::string(1025, 'k')).error(), HasSubstr("1024 bytes"));
   EXPECT_EQ(api_keys::parse("a\nb\nc")->size(), 3U);
