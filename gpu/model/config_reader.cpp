@@ -259,10 +259,10 @@ void read_window(const json_reader& in, config& out) {
              (in.has("sliding_window") || !in.has_key("sliding_window"))) {
     const auto window = in.count("sliding_window", 1, positions_limit, 4096);
     // In Qwen2 and Qwen3 only the layers from max_window_layers on use the window, unless the file says it of each.
-    // Both as transformers has them.
-    // Qwen3-MoE knows of no layers without it.
-    const auto first = out.kind == family::qwen3_moe ? 0 : in.count("max_window_layers", 0, positions_limit, 28);
-    if (windowed.value_or(first == 0))
+    // Both as transformers has them. Qwen3-MoE knows of no layers without it.
+    const bool all = out.kind == family::qwen3_moe;
+    const auto first = all ? 0 : in.count("max_window_layers", 0, positions_limit, 28);
+    if (all || windowed.value_or(first == 0))
       out.sliding_window = window;
     else if (!windowed && first < out.layers)
       in.fail("max_window_layers", "a sliding window in some layers only is not supported; supported: 0 (all layers) "
