@@ -45,6 +45,16 @@ inline std::string message_of(const std::function<void()>& call) {
   return "";
 }
 
+/// A step of these tokens in the middle of a crowd, whose blocks begin with the eighth.
+inline std::vector<protocols::step_slice> among_others(protocols::step_slice mine, std::uint32_t crowd) {
+  std::vector<protocols::step_slice> slices;
+  for (std::uint32_t i = 0; i < crowd; ++i)
+    slices.push_back(slice_of(some_tokens(30, 101, 50 + i), 0, 1 + (i * 5 + mine.first_position) % 20,
+                              blocks{2 * i + 8, 2 * i + 9}));
+  slices.insert(slices.begin() + crowd / 2, std::move(mine));
+  return slices;
+}
+
 /// A prompt of 5 of these tokens in one block, then one token after the other, every third step layer by layer, with
 /// penalties: what is drawn after each.
 inline std::vector<protocols::token_id> draws_along(executor& on, const std::vector<protocols::token_id>& tokens,

@@ -120,11 +120,7 @@ TEST_P(CudaDivided, DeterministicGivesARequestInACrowdTheBitsItHasAlone) {
   alone.step({slice_of(mine, 0, 45, blocks{0, 1, 2})});
   auto busy = runner(parts_, 40, true);
   const auto with_others = [&](std::size_t first, std::size_t count, std::uint32_t crowd) {
-    std::vector<protocols::step_slice> slices;
-    for (std::uint32_t i = 0; i < crowd; ++i)
-      slices.push_back(slice_of(tokens(30, 50 + i), 0, 1 + (i * 5 + first) % 20, blocks{2 * i + 8, 2 * i + 9}));
-    slices.insert(slices.begin() + crowd / 2, slice_of(mine, first, count, blocks{31, 7, 39}));
-    busy.step(slices);
+    busy.step(among_others(slice_of(mine, first, count, blocks{31, 7, 39}), crowd));
     return busy.logits(crowd / 2);
   };
   with_others(0, 37, 5);

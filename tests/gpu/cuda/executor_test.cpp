@@ -71,12 +71,7 @@ TEST_F(CudaExecutor, DeterministicGivesARequestInACrowdTheBitsItHasAlone) {
   auto busy = runner(40, true);
   const blocks table{31, 7, 39};
   const auto with_others = [&](std::size_t first, std::size_t count, std::uint32_t crowd) {
-    std::vector<protocols::step_slice> slices;
-    for (std::uint32_t i = 0; i < crowd; ++i)
-      slices.push_back(
-          slice_of(some_tokens(30, 101, 50 + i), 0, 1 + (i * 5 + first) % 20, blocks{2 * i + 8, 2 * i + 9}));
-    slices.insert(slices.begin() + crowd / 2, slice_of(mine, first, count, table));
-    busy.step(slices);
+    busy.step(among_others(slice_of(mine, first, count, table), crowd));
     return busy.logits(crowd / 2);
   };
   with_others(0, 17, 5);
