@@ -1,8 +1,7 @@
 #include "migration/kv_memory.hpp"
+#include "watchers.hpp"
 
 #include <godwit/actors/llumlet.hpp>
-
-#include "watchers.hpp"
 #include <godwit/runtime/message.hpp>
 
 #include <algorithm>

@@ -85,14 +85,14 @@ std::string_view type_of(int status) {
   return status >= 500 ? "server_error" : "invalid_request_error";
 }
 
-/// The field X-Request-Id names a request whose body does not. What could not be named so is no error, since
-/// proxies set the field.
 /// What a client, or the gateway before it, calls the request. Empty: nothing that can be a name.
 std::string told_request_id(const http::request& from) {
   const auto told = from.fields.find("X-Request-Id");
   return told && openai::is_request_id(*told) ? std::string(*told) : std::string();
 }
 
+/// The field X-Request-Id names a request whose body does not. What could not be named so is no error, since
+/// proxies set the field.
 void take_request_id(const http::request& from, openai::common_request& into) {
   if (into.request_id.empty()) into.request_id = told_request_id(from);
 }
@@ -645,7 +645,7 @@ std::shared_ptr<submission> openai_edge::submission_of(const call& what, std::si
   request.adapter = what.adapter;
   one->seeded = common.seed.has_value();
   request.sampling.seed = common.seed.value_or(0) + sample; // or all would be the same
-  if (common.timeout_s > 0) // 0 would be none
+  if (common.timeout_s > 0)                                 // 0 would be none
     one->timeout = std::chrono::nanoseconds(std::max<std::int64_t>(std::llround(common.timeout_s * 1e9), 1));
   one->ttft = what.objectives.ttft;
   one->tpot = what.objectives.tpot;
