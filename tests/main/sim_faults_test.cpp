@@ -104,8 +104,9 @@ TEST_F(SimFaults, TheReportSaysWhatStruckAndWhatBecameOfTheRequests) {
   EXPECT_NE(text.find("\ndispatched again    "), std::string::npos) << text;
   EXPECT_NE(text.find("\navailability        100.000 % of the requests answered; "), std::string::npos) << text;
   const auto lines = read(options.csv);
-  EXPECT_NE(lines.find(",stall_s,instance,failed,expected_first_token_s,longest_gap_s,dispatched_again,interrupted_s\n"),
-            std::string::npos);
+  EXPECT_NE(
+      lines.find(",stall_s,instance,failed,expected_first_token_s,longest_gap_s,dispatched_again,interrupted_s\n"),
+      std::string::npos);
 }
 
 TEST_F(SimFaults, RequestsThatNobodyTakesFailWithTheirCause) {
