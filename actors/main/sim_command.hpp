@@ -30,6 +30,7 @@ struct sim_options {
   std::string profile = "llama-7b-a10";
   double draft_acceptance = 0;           ///< how often a drafted token is right
   std::string draft_profile;             ///< of a draft model beside each instance's; empty: none
+  std::optional<std::string> central;    ///< "STEP[,REQUEST]" in us: a scheduler that plans the steps of all
   std::optional<double> disk_rate;       ///< bytes per second of each host's disk
   std::optional<double> length_accuracy; ///< how often the class of an answer's length is known beforehand
   std::optional<std::string> deadlines;  ///< "LEAST-MOST" in seconds

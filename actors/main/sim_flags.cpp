@@ -129,6 +129,7 @@ bool sim_flags::gather() {
     }
   }
   if (options.deadlines) options.changed.emplace_back("deadlines", *options.deadlines);
+  if (options.central) options.changed.emplace_back("central_scheduler", *options.central);
   if (options.disk_rate) options.changed.emplace_back("kv_store_disk_rate", fmt::format("{}", *options.disk_rate));
   if (options.length_accuracy)
     options.changed.emplace_back("length_accuracy", fmt::format("{}", *options.length_accuracy));
@@ -163,6 +164,11 @@ void add_simulation_flags(CLI::App& command, sim_flags& flags) {
       .add_option("--draft-profile", o.draft_profile,
                   "A draft model beside that of each instance, on its device: a profile, as for --profile")
       ->type_name("NAME|FILE");
+  command
+      .add_option("--central-scheduler", o.central,
+                  "One scheduler plans the steps of all instances in turn, and they stand still meanwhile: microseconds "
+                  "for each step and for each of its requests")
+      ->type_name("STEP[,REQUEST]");
   command
       .add_option("--kv-store-disk-rate", o.disk_rate,
                   "What each host's disk reads and writes, with --kv-store-disk-bytes; 3e9 if not given")

@@ -119,6 +119,11 @@ std::string to_table(const sim_setup& setup, const sim_report& r) {
   if (setup.copies_slow_steps && r.slowed_steps > 0)
     out += fmt::format("\n{:<20}{} that decode while KV leaves or arrives, by {:.2f} %, at most {:.2f} %",
                        "slower steps", r.slowed_steps, 100 * r.slowed_by, 100 * r.slowed_by_max);
+  out += fmt::format("\n{:<20}{}, of {:.2f} requests and {:.2f} tokens on average; devices busy {:.1f} % of the time",
+                     "steps", r.steps.count, r.steps.requests, r.steps.tokens, 100 * r.steps.busy);
+  if (const auto& stall = r.central_stall_ms)
+    out += fmt::format("\n{:<20}lets a step wait for {:.3f} ms, at most {:.3f} ms", "central scheduler", stall->first,
+                       stall->second);
   out += fmt::format("\n{:<20}", "memory");
   if (const auto& m = r.memory)
     out += fmt::format("{:.1f} % used, {:.2f} % fragmented (at most {:.2f} %, {:.1f} % of the time)\n", 100 * m->used,
@@ -195,6 +200,12 @@ std::string to_json(const sim_setup& setup, const sim_report& r) {
   if (setup.copies_slow_steps)
     out["migrations"].as_object()["slowed_steps"] =
         json::object{{"count", r.slowed_steps}, {"mean", r.slowed_by}, {"max", r.slowed_by_max}};
+  out["steps"] = json::object{{"count", r.steps.count},
+                              {"requests_mean", r.steps.requests},
+                              {"tokens_mean", r.steps.tokens},
+                              {"busy_share", r.steps.busy}};
+  if (const auto& stall = r.central_stall_ms)
+    out["central_scheduler"] = json::object{{"stall_ms_mean", stall->first}, {"stall_ms_max", stall->second}};
   const auto m = r.memory.value_or(sim_report::memory_shares{});
   const auto known = [&r](double share) { return r.memory ? json::value(share) : json::value(nullptr); };
   out["memory"] = json::object{{"used_share", known(m.used)},

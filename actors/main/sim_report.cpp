@@ -134,6 +134,13 @@ simulation_result part_of(const simulation_result& run, std::int64_t from, std::
   return out;
 }
 
+sim_report::step_figures steps_of(const sim_setup& setup, const simulation_result& run) {
+  const auto& all = run.steps;
+  const auto count = static_cast<double>(all.steps);
+  return {all.steps, share(static_cast<double>(all.requests), count), share(static_cast<double>(all.tokens), count),
+          share(seconds(all.busy.count()), run.instance_seconds * setup.stages)};
+}
+
 sim_report report_of(const sim_setup& setup, const simulation_result& run);
 
 } // namespace
@@ -143,6 +150,7 @@ sim_report make_report(const sim_setup& setup, const simulation_result& run) {
   auto out = report_of(setup, part_of(run, setup.window->first, setup.window->second));
   // What has no time of its own is of the whole run.
   out.migrating_share = share(run.migrating_seconds, run.instance_seconds);
+  out.steps = steps_of(setup, run);
   if (!setup.faults.empty()) out.faults = make_fault_report(run);
   return out;
 }
@@ -250,6 +258,10 @@ sim_report report_of(const sim_setup& setup, const simulation_result& run) {
   out.slowed_steps = run.slowed.count;
   out.slowed_by = share(ms(run.slowed.more.count()), ms(run.slowed.alone.count()));
   out.slowed_by_max = run.slowed.most;
+  out.steps = steps_of(setup, run);
+  if (const auto& central = run.central)
+    out.central_stall_ms = {share(ms(central->stalls().count()), static_cast<double>(central->steps())),
+                            ms(central->longest_stall().count())};
   out.memory = memory_of(run);
   out.roles = roles_of(run);
   if (setup.expects_lengths) out.lengths = lengths_of(run);

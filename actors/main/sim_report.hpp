@@ -29,6 +29,7 @@ struct sim_setup {
   std::string workload;           ///< "M-M", "trace azure.csv"
   std::string arrivals;           ///< "Poisson, 7.5 requests/s"
   std::uint32_t instances = 0;
+  std::uint32_t stages = 1; ///< of each instance
   std::uint32_t context = 0;
   std::uint64_t seed = 0;
   std::string faults;                 ///< the plan; empty: none
@@ -105,6 +106,17 @@ struct sim_report {
   std::uint64_t slowed_steps = 0;                 ///< that only decode, while KV left or arrived
   double slowed_by = 0;                           ///< share of these steps' time without it, together
   double slowed_by_max = 0;                       ///< of one of them
+
+  /// Of all devices, whatever the window.
+  struct step_figures {
+    std::uint64_t count = 0;
+    double requests = 0; ///< of a step, on average
+    double tokens = 0;   ///< likewise
+    double busy = 0;     ///< share of the instances' time
+  };
+  step_figures steps;
+  /// Where one scheduler plans all steps: what a step waits for it, on average and at most.
+  std::optional<std::pair<double, double>> central_stall_ms;
 
   std::optional<memory_shares> memory; ///< nothing: too few samples to tell
   double instances = 0;                ///< on average

@@ -138,6 +138,22 @@ std::optional<std::pair<std::int64_t, std::int64_t>> parse_deadlines(const std::
   return std::pair{static_cast<std::int64_t>(least * 1e9), static_cast<std::int64_t>(most * 1e9)};
 }
 
+/// "30", "30,2": of each step and of each of its requests, in us.
+std::optional<gpu::sim::central_scheduler> parse_central(const std::string& text) {
+  double step = 0, request = 0;
+  const auto* const end = text.data() + text.size();
+  const auto first = std::from_chars(text.data(), end, step, std::chars_format::fixed);
+  if (first.ec != std::errc{} || (first.ptr != end && *first.ptr != ',')) return std::nullopt;
+  if (first.ptr != end) {
+    const auto second = std::from_chars(first.ptr + 1, end, request, std::chars_format::fixed);
+    if (second.ec != std::errc{} || second.ptr != end) return std::nullopt;
+  }
+  constexpr double most_us = 1e7;
+  if (!(step >= 0 && step <= most_us && request >= 0 && request <= most_us)) return std::nullopt;
+  const auto ns = [](double us) { return std::chrono::nanoseconds(std::llround(us * 1e3)); };
+  return gpu::sim::central_scheduler(ns(step), ns(request));
+}
+
 /// "60-600", "60-": from when until when, in ns; `last`: the last arrival.
 std::optional<std::pair<std::int64_t, std::int64_t>> parse_window(const std::string& text, std::int64_t last) {
   double from = 0;
@@ -190,6 +206,16 @@ expected<planned_sim, bench_error> plan(const sim_options& options) {
   } else if (stages > 1) {
     device->kv_blocks = static_cast<std::uint32_t>(blocks_of(*device, stages, nullptr));
   }
+  std::optional<gpu::sim::central_scheduler> central;
+  if (options.central) {
+    central = parse_central(*options.central);
+    if (!central)
+      return wrong("--central-scheduler: '" + *options.central +
+                   "' is no STEP[,REQUEST] in microseconds up to 10 s, as in 30 or 30,2.5");
+    if (stages > 1 || draft)
+      return wrong("--central-scheduler plans steps of one stage without a draft model; leave out "
+                   "--pipeline-parallel and --draft-profile");
+  }
   auto load = plan_workload(options.load);
   if (!load) return unexpected(load.error());
   if (const auto days = static_cast<double>(load->requests.back().arrival_ns) / day_ns; days > days_max)
@@ -238,6 +264,7 @@ expected<planned_sim, bench_error> plan(const sim_options& options) {
   run.cluster.device = std::move(*device);
   if (draft) run.cluster.node.llumlet.planner.speculation.model_max = settings.speculation.model_max;
   run.cluster.draft = std::move(draft);
+  run.cluster.central = central;
   run.cluster.swap_bytes = swap_bytes_of(settings);
   if (auto why = wrong_with_swap(run.cluster); !why.empty()) return wrong(std::move(why));
   if (auto why = wrong_with_store(settings, run.cluster); !why.empty()) return wrong(std::move(why));
@@ -261,6 +288,7 @@ expected<planned_sim, bench_error> plan(const sim_options& options) {
   setup.workload = load->name;
   setup.arrivals = load->arrivals;
   setup.instances = options.instances;
+  setup.stages = stages;
   setup.context = actors::sim::context_length_of(run.cluster);
   setup.shortened = workload::clamp_to_context(run.requests, setup.context);
   setup.skipped = load->skipped;

@@ -127,6 +127,11 @@ simulated_cluster::simulated_cluster(simulated_cluster_options options)
       draft_latency_(options_.draft ? std::make_shared<const gpu::sim::latency_model>(*options_.draft) : nullptr),
       world_(options_.seed), network_(world_.timers(), network_of(options_.device, shown_share(options_))),
       random_(world_.random(phase_stream)) {
+  if (options_.central) {
+    if (options_.stages > 1 || options_.draft)
+      throw std::invalid_argument("one scheduler for all plans steps of one stage without a draft model");
+    central_ = std::make_shared<gpu::sim::central_scheduler>(*options_.central);
+  }
   if (options_.recorder) world_.record_to(options_.recorder->begin(world_.clock()));
   system_ = make_system(options_.separate ? head_name : std::string());
   const auto context = context_length_of(options_);
@@ -217,6 +222,8 @@ executor_factory simulated_cluster::factory_on(runtime::timer_source& steps, run
     model.memory = gpu::sim::sim_memory::none;
     model.seed = protocols::workload::counter_random(options_.seed, step_stream).at(which.value());
     model.copies = copies;
+    model.central = central_;
+    model.books = steps_;
     model.swap = swap_of(options_);
     // So often is the draft of the text that comes again, and so often what is drawn.
     model.refrain = std::sqrt(std::clamp(options_.draft_acceptance, 0.0, 1.0));
@@ -229,6 +236,7 @@ executor_factory simulated_cluster::factory_on(runtime::timer_source& steps, run
     else
       out.made = gpu::sim::make_sim_replica(info, latency_, steps, std::move(model));
     if (options_.draft) {
+      beside.counts_steps = false;
       beside.right = std::clamp(options_.draft_acceptance, 0.0, 1.0);
       info.layers = options_.draft->layers;
       info.block_bytes = static_cast<std::uint64_t>(options_.draft->block_bytes());

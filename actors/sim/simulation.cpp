@@ -273,6 +273,8 @@ simulation_result run::take() {
   result_.instance_seconds = result_.instances.paid_s;
   result_.instances_max = result_.instances.most;
   result_.slowed = cluster_.slowed();
+  result_.steps = cluster_.steps();
+  if (const auto* const central = cluster_.central()) result_.central = *central;
   result_.orders_given_up = metrics_->orders_given_up.value();
   if (faults_) {
     faults_->stop();

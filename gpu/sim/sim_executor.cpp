@@ -25,6 +25,9 @@ public:
     if (info_.eos.empty()) info_.eos = model.eos;
     info_.kv_layout = model.memory == sim_memory::hashes ? "sim/v1" : "sim/none";
     copies_ = std::move(model.copies);
+    central_ = std::move(model.central);
+    books_ = std::move(model.books);
+    counts_steps_ = model.counts_steps;
     adapters_ = std::move(model.adapters);
     auto swap = std::move(model.swap);
     tokens_ = make_token_source(info_, std::move(model));
@@ -50,7 +53,15 @@ public:
   }
 
   const std::shared_ptr<const latency_model> latency_;
+  /// What a step of so many requests waits for that wants to begin now.
+  [[nodiscard]] std::chrono::nanoseconds stall_of(const step_input& input) const {
+    return central_ ? central_->plan(timers_.now(), input.slices.size()) : std::chrono::nanoseconds{0};
+  }
+
   std::shared_ptr<copy_load> copies_; ///< null: they take nothing
+  std::shared_ptr<central_scheduler> central_; ///< null: plans take no time
+  std::shared_ptr<step_books> books_; ///< null: nobody counts
+  bool counts_steps_ = true;
   std::shared_ptr<sim_adapters> adapters_;
   step_factors factors_;
   runtime::async::timer_source& timers_;
@@ -64,7 +75,8 @@ public:
       : owner_(owner), copies_(owner.copies_.get()), remembers_(owner.tokens_->remembers()),
         decodes_(copies_ &&
                  std::ranges::all_of(input.slices, [](const auto& s) { return s.tokens.size() - s.drafted == 1; })),
-        layers_(owner.info_.layers), time_(owner.time_of(input)), copied_before_(taken_by_copies()),
+        layers_(owner.info_.layers), requests_(static_cast<std::uint32_t>(input.slices.size())), tokens_(input.tokens()),
+        time_(owner.time_of(input)), stall_(owner.stall_of(input)), copied_before_(taken_by_copies()),
         input_(std::move(input)) {
     if (!remembers_) run(); // what comes of it is known now, and so many steps are under way
   }
@@ -77,7 +89,7 @@ public:
   void advance(std::uint32_t upto, completion done) override {
     if (upto <= at_ || upto > layers() || timer_ != 0)
       throw std::invalid_argument("layers advance one after the other");
-    const auto delay = time_ * (upto - at_) / layers();
+    const auto delay = time_ * (upto - at_) / layers() + std::exchange(stall_, std::chrono::nanoseconds{0});
     timer_ = owner_.timers_.call_after(delay, [this, upto, done = std::move(done)]() mutable {
       const auto more = upto == layers_ ? taken_by_copies() - copied_before_ : std::chrono::nanoseconds{0};
       if (more.count() <= 0) return arrive(upto, std::move(done));
@@ -97,7 +109,15 @@ private:
     timer_ = 0;
     at_ = upto;
     if (at_ == layers_ && remembers_) run();
+    if (at_ == layers_ && owner_.books_) count(*owner_.books_);
     done(at_ == layers_ ? std::move(error_) : std::string());
+  }
+  void count(step_books& books) const {
+    books.busy += time_;
+    if (!owner_.counts_steps_) return;
+    ++books.steps;
+    books.requests += requests_;
+    books.tokens += tokens_;
   }
   void run() {
     const auto input = std::exchange(input_, {});
@@ -120,8 +140,10 @@ private:
   const bool decodes_; ///< only; asked for where copies count
   std::uint32_t at_ = 0;
   const std::uint32_t layers_;
+  const std::uint32_t requests_, tokens_;
   runtime::async::timer_source::timer_id timer_ = 0;
   std::chrono::nanoseconds time_;
+  std::chrono::nanoseconds stall_; ///< before its first layer
   const std::chrono::nanoseconds copied_before_;
   std::string error_;
   step_output output_;

@@ -75,6 +75,7 @@ std::unique_ptr<executor> make_sim_stages(const executor_info& info, const laten
   auto silent = model;
   silent.memory = sim_memory::none;
   silent.copies = nullptr;
+  silent.counts_steps = false;
   for (const auto& which : stages) {
     std::shared_ptr<executor> inner = last;
     if (!which.ends()) {

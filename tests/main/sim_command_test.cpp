@@ -13,6 +13,7 @@
 
 #include <boost/json.hpp>
 #include <gtest/gtest.h>
+#include <spdlog/fmt/fmt.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -223,6 +224,46 @@ TEST(SimCommand, RefusesWhatWouldDoNothing) {
                                  "--scaling dry_run --scaling-freeness-min 50"})
     EXPECT_EQ(typed("--profile toy --lengths fixed:10:5 --requests 3 --instances 1 " + std::string(fine)).code, 0)
         << fine;
+}
+
+// Figure 16 of Llumnix: instances that one scheduler plans for wait for one another, more with every one of them, and from
+// where the plans of all take longer than a step each token takes that long.
+TEST(SimCommand, InstancesThatOneSchedulerPlansForWaitForOneAnother) {
+  const auto run = [](int instances, const std::string& more) {
+    const auto result = typed(fmt::format("--json --lengths fixed:64:64 --rate {} --requests {} --instances {} {}",
+                                          3 * instances, 40 * instances, instances, more));
+    EXPECT_EQ(result.code, 0) << result.err;
+    return boost::json::parse(result.out).as_object();
+  };
+  const auto decode_ms = [](const boost::json::object& of) { return figure(of, "decode_ms", "mean"); };
+  const auto stall_ms = [](const boost::json::object& of) { return figure(of, "central_scheduler", "stall_ms_mean"); };
+  const std::string central = "--central-scheduler 4000,100";
+  const auto two = run(2, central), eight = run(8, central), sixteen = run(16, central);
+  EXPECT_GT(stall_ms(eight), 1.3 * stall_ms(two));
+  EXPECT_GT(stall_ms(sixteen), 1.5 * stall_ms(eight));
+  EXPECT_GT(decode_ms(sixteen), 1.3 * decode_ms(two));
+  EXPECT_GT(decode_ms(sixteen), 16 * 4.0) << "a plan of each is made between two steps of one";
+  EXPECT_NEAR(decode_ms(run(16, "")), decode_ms(run(2, "")), 0.1 * decode_ms(two));
+  EXPECT_EQ(two.at("setup").at("settings").at("central_scheduler").as_string(), "4000,100");
+  EXPECT_LT(figure(sixteen, "steps", "busy_share"), figure(two, "steps", "busy_share"));
+  const auto free = run(2, "--central-scheduler 0"), none = run(2, "");
+  EXPECT_EQ(free.at("end_to_end_ms"), none.at("end_to_end_ms"));
+}
+
+TEST(SimCommand, RefusesACentralSchedulerThatCannotBe) {
+  for (const auto* const line : {"", "x", "-1", "1,", "1,x", "1,-1", "1;2", "1,2,3", "nan", "1e99", "20000000"}) {
+    const auto refused = typed(
+        fmt::format("--profile toy --lengths fixed:10:5 --requests 3 --instances 1 --central-scheduler={}", line));
+    EXPECT_EQ(refused.code, 2) << line;
+    EXPECT_NE(refused.err.find("--central-scheduler"), std::string::npos) << refused.err;
+  }
+  for (const auto* const more : {"--pipeline-parallel 2", "--draft-profile llama-2-7b-h100"}) {
+    const auto refused = typed(fmt::format("--profile llama-2-70b-h100 --lengths fixed:10:5 --requests 3 --instances 1 "
+                                           "--central-scheduler 5 {}",
+                                           more));
+    EXPECT_EQ(refused.code, 2);
+    EXPECT_NE(refused.err.find("leave out"), std::string::npos) << refused.err;
+  }
 }
 
 TEST(SimCommand, CountsOrdersThatWereGivenUp) {

@@ -292,6 +292,32 @@ TEST(SimReport, SaysWhatCopiesTookFromStepsWhereAProfileSaysIt) {
             std::string::npos);
 }
 
+TEST(SimReport, SaysHowBusyDevicesWereAndHowFullTheirSteps) {
+  auto setup = setup_with_priority();
+  auto run = three();
+  run.instance_seconds = 10;
+  run.steps = {20, 50, 300, std::chrono::seconds(4)};
+  setup.stages = 2;
+  auto report = make_report(setup, run);
+  auto json = boost::json::parse(to_json(setup, report)).as_object();
+  EXPECT_EQ(json.at("steps").at("count").as_int64(), 20);
+  EXPECT_DOUBLE_EQ(json.at("steps").at("requests_mean").as_double(), 2.5);
+  EXPECT_DOUBLE_EQ(json.at("steps").at("tokens_mean").as_double(), 15);
+  EXPECT_DOUBLE_EQ(json.at("steps").at("busy_share").as_double(), 0.2);
+  EXPECT_FALSE(json.contains("central_scheduler"));
+  EXPECT_NE(to_table(setup, report).find("20, of 2.50 requests and 15.00 tokens on average; devices busy 20.0 % of the time"),
+            std::string::npos);
+
+  gpu::sim::central_scheduler central(std::chrono::microseconds(200), std::chrono::microseconds(0));
+  for (int i = 0; i < 2; ++i) (void)central.plan(std::chrono::seconds(1), 1);
+  run.central = central;
+  report = make_report(setup, run);
+  json = boost::json::parse(to_json(setup, report)).as_object();
+  EXPECT_DOUBLE_EQ(json.at("central_scheduler").at("stall_ms_mean").as_double(), 0.3);
+  EXPECT_DOUBLE_EQ(json.at("central_scheduler").at("stall_ms_max").as_double(), 0.4);
+  EXPECT_NE(to_table(setup, report).find("lets a step wait for 0.300 ms, at most 0.400 ms"), std::string::npos);
+}
+
 TEST(SimReport, ComparesFirstTokensWithWhatWasExpected) {
   const sim_setup setup;
   auto run = three();

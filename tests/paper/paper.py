@@ -56,8 +56,8 @@ def head(quick, seed):
         "are given in its text, these stand in the tables; its plots were not read off. *Artifact* is its public one, from which "
         "rates and parameters come where the text has none; *re-run* is what it claims of itself. Steps take up to 12,800 "
         "tokens, as there.", "",
-        "**Not done**: figure 16's centralised scheduler, but for what it would compute. Migrations' copies slow the steps beside "
-        "them in figure 10, which says by how much; in the others they take nothing from anybody."]
+        "Migrations' copies slow the steps beside them in figure 10, which says by how much; in the other figures they take nothing "
+        "from anybody."]
     if quick:
         lines += ["", "**This is a quick run**: 2,000 requests for each run at most, one seed, and fewer points. Many runs end "
                   "before the longest requests do, so loads are lower than in a full run and differences smaller."]

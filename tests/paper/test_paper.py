@@ -55,6 +55,8 @@ class Invented(Simulator):
         queues = told.get("--lengths") in rates.GRID and told["--rate"] * 10 > sum(rates.GRID[told["--lengths"]][:2]) / 2
         found = document(end_to_end_ms=spread(9000.0 * slower), decode_ms=spread(50.0 * slower),
                          prefill_ms=spread((30000 if queues else 200.0) * slower))
+        if "--central-scheduler" in told:
+            found["central_scheduler"] = {"stall_ms_mean": 0.0123 * told["--central-scheduler"], "stall_ms_max": 99.0}
         if "--priority-share" in told:
             found["levels"] = [{**document(), "priority": "normal"},
                                {**document(decode_ms=spread(48.0 * slower)), "priority": "high"}]

@@ -262,6 +262,53 @@ TEST_F(SimExecutor, TakesTheTimeOfTheModelLayerByLayer) {
   EXPECT_EQ(pass->take().duration_ns, 2'000'000);
 }
 
+// Three executors want to begin at once, and their steps take 2 ms: who asks third waits for three plans.
+TEST_F(SimExecutor, StandsStillUntilOneSchedulerForAllHasPlannedItsStep) {
+  latency_model latency;
+  latency.base_us = 1000;
+  latency.linear = {{{1, 10}}};
+  latency.per_kv_token_us = 0;
+  sim_model model;
+  model.central = std::make_shared<central_scheduler>(100us, 50us);
+  model.books = std::make_shared<step_books>();
+  std::vector<std::unique_ptr<executor>> all;
+  for (int i = 0; i < 3; ++i) all.push_back(make_sim_executor(info_of(), latency, timers_, model));
+  const auto begin = [&](executor& on) {
+    protocols::step_input input;
+    input.slices = {slice(prompt(100), 0, 100, {0, 1, 2, 3, 4, 5, 6})};
+    return on.begin(std::move(input));
+  };
+  std::vector<std::unique_ptr<forward>> passes;
+  std::vector<int> done;
+  for (int i = 0; i < 3; ++i) {
+    passes.push_back(begin(*all[i]));
+    passes.back()->advance(4, [&done, i](const std::string&) { done.push_back(i); });
+  }
+  timers_.pass(2150us - 1ns);
+  EXPECT_TRUE(done.empty());
+  timers_.pass(1ns);
+  EXPECT_EQ(done, (std::vector{0}));
+  timers_.pass(300us);
+  EXPECT_EQ(done, (std::vector{0, 1, 2}));
+  EXPECT_EQ(passes[2]->take().duration_ns, 2'000'000) << "the step itself";
+  const auto late = begin(*all[0]); // nobody else wants anything now
+  late->advance(1, [&](const std::string&) { done.push_back(9); });
+  timers_.pass(650us - 1ns);
+  EXPECT_EQ(done.size(), 3U);
+  timers_.pass(1ns);
+  EXPECT_EQ(done.back(), 9);
+  late->advance(2, [&](const std::string&) { done.push_back(10); });
+  timers_.pass(500us);
+  EXPECT_EQ(done.back(), 10) << "only the first layer waits for the plan";
+  EXPECT_EQ(model.central->steps(), 4U);
+  EXPECT_EQ(model.central->stalls(), 1050us);
+  EXPECT_EQ(model.central->longest_stall(), 450us);
+  EXPECT_EQ(model.books->steps, 3U) << "the last one has not ended";
+  EXPECT_EQ(model.books->requests, 3U);
+  EXPECT_EQ(model.books->tokens, 300U);
+  EXPECT_EQ(model.books->busy, 6ms);
+}
+
 /// What copies have taken as the test says, and what steps were told to pay.
 struct told_load final : copy_load {
   std::chrono::nanoseconds taken() override { return so_far; }

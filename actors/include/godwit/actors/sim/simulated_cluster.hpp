@@ -3,8 +3,10 @@
 #include <godwit/actors/cluster.hpp>
 #include <godwit/actors/node.hpp>
 #include <godwit/actors/sim/faults.hpp>
+#include <godwit/gpu/sim/central_scheduler.hpp>
 #include <godwit/gpu/sim/latency_model.hpp>
 #include <godwit/gpu/sim/profile.hpp>
+#include <godwit/gpu/sim/step_books.hpp>
 #include <godwit/runtime/sim/world.hpp>
 #include <godwit/runtime/trace/recorder.hpp>
 #include <godwit/transport/sim/network.hpp>
@@ -60,6 +62,9 @@ struct simulated_cluster_options {
   /// The draft model, beside each instance's, with as many KV blocks; the node's planner says how many tokens it
   /// drafts. Absent: none.
   std::optional<gpu::sim::profile> draft;
+  /// Plans the steps of all instances, from now on; of instances of one stage each and without a draft model. Absent:
+  /// each plans its own, and that takes no time.
+  std::optional<gpu::sim::central_scheduler> central;
   /// What `godwit serve` would be told. Filled in: version, model, identity and address, how instances are made and how
   /// many, the fabric and the provisioner; `members_max`, `instances_max` and `load_timeout` are raised where they
   /// would be in the way, and an unset `migration.settings.copy_share` is that of a device's copy engines. Functions of
@@ -128,6 +133,10 @@ public:
   void reset_costs();
   [[nodiscard]] instance_books books() const;
   [[nodiscard]] const slowed_steps& slowed() const noexcept { return *slowed_; }
+  /// Of all devices, those that are gone among them.
+  [[nodiscard]] const gpu::sim::step_books& steps() const noexcept { return *steps_; }
+  /// Null: there is none.
+  [[nodiscard]] const gpu::sim::central_scheduler* central() const noexcept { return central_.get(); }
   /// The instances that are there, in the order of their ids.
   [[nodiscard]] const std::vector<protocols::instance_id>& present() const noexcept { return present_; }
   /// What the runtime complained about, the first few lines; empty in a run without a bug.
@@ -188,6 +197,8 @@ private:
   std::shared_ptr<const gpu::sim::latency_model> latency_;       ///< one for all: its tables stay in the caches
   std::shared_ptr<const gpu::sim::latency_model> draft_latency_; ///< null: there is no draft model
   std::shared_ptr<slowed_steps> slowed_ = std::make_shared<slowed_steps>();
+  std::shared_ptr<gpu::sim::step_books> steps_ = std::make_shared<gpu::sim::step_books>();
+  std::shared_ptr<gpu::sim::central_scheduler> central_; ///< null: there is none
   runtime::sim::world world_;
   transport::sim::network network_;
   runtime::async::counter_random random_; ///< for the phases of the instances' reports

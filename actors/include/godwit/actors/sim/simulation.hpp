@@ -135,6 +135,8 @@ struct simulation_result {
   std::vector<std::int64_t> gaps_ns;             ///< of these: between the client's tokens before and after
   gap_counts token_gaps;                         ///< between the tokens of a request, of all requests together
   slowed_steps slowed;                           ///< for the sake of migrations
+  gpu::sim::step_books steps;
+  std::optional<gpu::sim::central_scheduler> central; ///< as it was at the end
   double migrating_seconds = 0;                  ///< of all instances, with a migration from or to them under way
   std::int64_t duration_ns = 0;                  ///< virtual, until the last request ended, or the run
   double instance_seconds = 0;

@@ -1,10 +1,12 @@
 #pragma once
 
 #include <godwit/gpu/executor.hpp>
+#include <godwit/gpu/sim/central_scheduler.hpp>
 #include <godwit/gpu/sim/copy_load.hpp>
 #include <godwit/gpu/sim/latency_model.hpp>
 #include <godwit/gpu/sim/profile.hpp>
 #include <godwit/gpu/sim/sim_adapters.hpp>
+#include <godwit/gpu/sim/step_books.hpp>
 #include <godwit/runtime/async/timer_source.hpp>
 
 #include <chrono>
@@ -55,6 +57,11 @@ struct sim_model {
   std::uint64_t seed = 0;
   /// Null: copies take nothing from steps.
   std::shared_ptr<copy_load> copies;
+  /// Plans the steps of all executors that share it, which stand still meanwhile. Null: plans take no time.
+  std::shared_ptr<central_scheduler> central;
+  /// Of all executors that share it. Null: nobody counts.
+  std::shared_ptr<step_books> books;
+  bool counts_steps = true; ///< in `books`; otherwise only how long the device is busy
   /// Of the process that it runs in: a step that names one which nobody holds is refused. Null: none is known.
   std::shared_ptr<sim_adapters> adapters;
   sim_swap swap;
