@@ -8,6 +8,7 @@
 #include <godwit/protocols/batching/drafting.hpp>
 #include <godwit/runtime/trace/recorder.hpp>
 
+#include <algorithm>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -47,18 +48,19 @@ task<instance_facts> instance::load() {
   facts.weight_bytes = info.weight_bytes;
   facts.eos = info.eos;
   facts.drafts = executor_->draft() != nullptr;
+  facts.steps_max = steps_max();
   facts.executor = executor_;
   co_return facts;
 }
 
 task<protocols::step_output> instance::run(protocols::step_input input) {
   if (!executor_) throw std::runtime_error("the model is not loaded");
-  if (busy_) throw std::logic_error("a step is in flight already");
+  if (steps_ >= steps_max()) throw std::logic_error("as many steps are in flight as may be");
   const struct claim {
-    bool& held;
-    explicit claim(bool& flag) : held(flag) { held = true; }
-    ~claim() { held = false; }
-  } one_at_a_time(busy_);
+    std::uint32_t& held;
+    explicit claim(std::uint32_t& steps) : held(steps) { ++held; }
+    ~claim() { --held; }
+  } counted(steps_);
   auto span = begin_step_span(options_.id, input);
   const auto draft = executor_->draft();
   if (!draft) co_return co_await execute(std::move(input), std::move(span));
@@ -116,8 +118,15 @@ task<protocols::step_output> instance::execute_on_shards(protocols::step_input i
   give_up(error ? *error : error.error().message, span);
 }
 
+std::uint32_t instance::steps_max() const noexcept {
+  if (!staged_ || executor_->draft()) return 1;
+  const auto stages = static_cast<std::uint32_t>(shards_.size());
+  return options_.pipeline_steps == 0 ? stages : std::min(options_.pipeline_steps, stages);
+}
+
 void instance::give_up(const std::string& why, runtime::trace::span& span) {
   // The others may wait for the one that failed; nothing that they have can be trusted.
+  for (const auto& other : std::exchange(line_, {})) other->end("another step failed: " + why);
   stop_shards(runtime::stop_reason::killed);
   executor_.reset();
   span.add("error", why);
@@ -137,13 +146,12 @@ task<void> instance::execute_on(std::size_t rank, protocols::step_input input, s
 
 /// What the stages say of one step.
 struct instance::staged_step {
-  staged_step(std::vector<protocols::step_input> cut, std::size_t stages)
-      : parts(std::move(cut)), outputs(parts.size()),
-        schedule(static_cast<std::uint32_t>(stages), static_cast<std::uint32_t>(parts.size())) {}
+  explicit staged_step(std::vector<protocols::step_input> cut) : parts(std::move(cut)), outputs(parts.size()) {}
 
   std::vector<protocols::step_input> parts;
   std::vector<protocols::step_output> outputs; ///< of the last stage
-  protocols::stage_schedule schedule;
+  std::uint64_t first = 0;                     ///< part, in the schedule
+  std::int64_t duration_ns = 0;                ///< once it has ended
   std::optional<runtime::completer<std::string>> done; ///< until it has been called
 
   void end(std::string error) {
@@ -152,47 +160,59 @@ struct instance::staged_step {
 };
 
 task<protocols::step_output> instance::execute_on_stages(protocols::step_input input, runtime::trace::span span) {
-  const auto stages = shards_.size();
-  const auto count =
-      protocols::step_parts_for(input.tokens(), static_cast<std::uint32_t>(stages), options_.pipeline_rows);
-  const auto whole = std::make_shared<staged_step>(protocols::cut_step(std::move(input), count), stages);
+  const auto count = protocols::step_parts_for(input.tokens(), static_cast<std::uint32_t>(shards_.size()),
+                                               options_.pipeline_rows);
+  const auto whole = std::make_shared<staged_step>(protocols::cut_step(std::move(input), count));
   span.add("parts", std::to_string(whole->parts.size()));
   const auto begin = [this, whole](runtime::completer<std::string> done) {
     whole->done = std::move(done);
-    begin_turns(whole);
+    whole->first = schedule_.add(static_cast<std::uint32_t>(whole->parts.size()));
+    line_.push_back(whole);
+    begin_turns();
   };
   auto error = co_await callback<std::string>(begin);
   if (!error || !error->empty()) give_up(error ? *error : error.error().message, span);
   span.end();
   auto output = protocols::join_parts(std::move(whole->outputs));
-  output.duration_ns = whole->schedule.duration_ns();
+  output.duration_ns = whole->duration_ns;
   co_return output;
 }
 
-void instance::begin_turns(const std::shared_ptr<staged_step>& whole) {
-  for (const auto what : whole->schedule.begin()) start(run_turn(what, whole));
+void instance::begin_turns() {
+  for (const auto what : schedule_.begin())
+    for (const auto& whole : line_)
+      if (what.part >= whole->first && what.part < whole->first + whole->parts.size()) {
+        start(run_turn(what, whole));
+        break;
+      }
 }
 
 task<void> instance::run_turn(protocols::stage_schedule::turn what, std::shared_ptr<staged_step> whole) {
   if (!whole->done || what.stage >= shards_.size()) co_return; // the step has failed
   const bool last = what.stage + 1 == shards_.size();
-  auto input = last ? std::move(whole->parts[what.part]) : whole->parts[what.part];
+  auto& part = whole->parts[what.part - whole->first];
+  auto input = last ? std::move(part) : part;
   auto answer = co_await ask(shards_[what.stage], options_.shard_timeout, std::move(input));
   if (!whole->done) co_return; // another one failed, and the step with it
   if (!answer) {
     whole->end("stage " + std::to_string(what.stage) + ": " + answer.error().message);
     co_return;
   }
-  whole->schedule.ended(what, answer->duration_ns);
-  if (last) whole->outputs[what.part] = std::move(*answer);
-  if (whole->schedule.done())
-    whole->end({});
-  else
-    begin_turns(whole);
+  schedule_.ended(what, answer->duration_ns);
+  if (last) whole->outputs[what.part - whole->first] = std::move(*answer);
+  const auto parts = static_cast<std::uint32_t>(whole->parts.size());
+  const bool ended = schedule_.done() == whole->first + parts; // the oldest: others are behind it on the last stage
+  if (ended) {
+    whole->duration_ns = schedule_.take(parts);
+    line_.pop_front();
+  }
+  begin_turns();
+  if (ended) whole->end({});
 }
 
 void instance::spawn_shards() {
   staged_ = !executor_->stages().empty();
+  schedule_ = protocols::stage_schedule(static_cast<std::uint32_t>(std::max<std::size_t>(1, executor_->stages().size())));
   for (const auto& device : staged_ ? executor_->stages() : executor_->shards()) {
     shards_.push_back(spawn<shard>(device, options_.layers_per_advance));
     monitor(shards_.back(), [this, rank = shards_.size() - 1, who = shards_.back()](runtime::stop_reason reason) {

@@ -72,6 +72,7 @@ task<void> llumlet::bring_up() {
   settings.swap_slots = swap_ ? swap_->slots() : 0;
   settings.vocabulary = facts_.vocabulary;
   if (!facts_.drafts) settings.speculation.model_max = 0;
+  settings.steps_max = std::max(facts_.steps_max, 1U);
   if (settings.eos.empty()) settings.eos = facts_.eos;
   settings.context_length =
       settings.context_length == 0 ? facts_.positions_max : std::min(settings.context_length, facts_.positions_max);
@@ -173,32 +174,46 @@ void llumlet::home_down(const home& whom) {
 }
 
 void llumlet::wake() {
-  if (!stepping_ && planner_->has_work()) {
-    stepping_ = true;
+  if (planner_->has_work()) begin_steps();
+}
+
+// Not while one is being planned: steps are to reach the instance in their order.
+void llumlet::begin_steps() {
+  while (!planning_ && steps_ < planner_->settings().steps_max) {
+    const auto before = steps_++;
     start(run_steps());
+    if (steps_ == before) break; // there was none
   }
 }
 
 task<void> llumlet::run_steps() {
   for (;;) {
+    planning_ = true;
     if (!putting_.empty() && planner_->lacks_blocks()) let_go_of_puts();
     const auto began = now();
     auto input = planner_->plan();
     if (!input) break;
     settle(planner_->take_effects());
+    planning_ = false;
     auto output = co_await ask(options_.instance, options_.step_timeout, std::move(*input));
     if (!output) {
       options_.log.error("instance {} failed in a step: {}", options_.id.value(), output.error().message);
       quit(runtime::stop_reason::failed);
       co_return;
     }
-    settle(planner_->complete(*output, (now() - began).count()));
+    const auto alone = now() - std::max(began, std::exchange(step_ended_, now()));
+    settle(planner_->complete(*output, (now() - began).count(), std::max<std::int64_t>(alone.count(), 1)));
     hand_over();
     if (options_.recount) recount();
     report_soon();
+    if (planner_->settings().steps_max == 1) continue;
+    --steps_; // others may have waited for what this one had
+    begin_steps();
+    co_return;
   }
   settle(planner_->take_effects());
-  stepping_ = false;
+  planning_ = false;
+  if (--steps_ > 0) co_return;
   report_now();
   tell_when_drained();
 }

@@ -203,7 +203,7 @@ void llumlet::drain(const drain_order& order) {
 }
 
 bool llumlet::empty() const {
-  return (!planner_ || planner_->idle()) && !stepping_ && outgoing_.empty() && incoming_.empty() && adopting_ == 0 &&
+  return (!planner_ || planner_->idle()) && steps_ == 0 && outgoing_.empty() && incoming_.empty() && adopting_ == 0 &&
          opening_ == 0 && looking_.empty() && fetching_.empty() && loading_.empty();
 }
 

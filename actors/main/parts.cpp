@@ -168,6 +168,7 @@ pair_options make_pair_options(const serve_settings& settings, const gpu::model:
   o.instance.make_executor = std::move(factory);
   o.instance.layers_per_advance = settings.instances.layers_per_advance;
   o.instance.pipeline_rows = settings.instances.pipeline_rows;
+  o.instance.pipeline_steps = settings.instances.pipeline_steps;
   o.instance.log = log.component("instance");
   o.llumlet = make_llumlet_options(settings, served_context(settings, model), model.configuration.eos,
                                    std::move(migration), log);

@@ -120,6 +120,12 @@ void declare_engine(runtime::config::registry& r, serve_settings& s) {
                 "of 1,024 tokens on two stages or of 512 on four into two. 0: they are never cut.",
          .unit = "tokens",
          .max = 1'000'000});
+  r.add("instances.pipeline_steps", s.instances.pipeline_steps,
+        {.doc = "Steps of different requests that are on their way through the stages at once, so that no stage waits "
+                "while another one computes. 0: as many as there are stages, which is also the most. 1: the next one "
+                "begins when the one before has left the last stage, as always where a draft model drafts.",
+         .unit = "steps",
+         .max = 64});
   r.add(
       "instances.threads", s.instances.threads,
       {.doc =

@@ -41,6 +41,7 @@ bool simulated(const runtime::config::setting& s) {
     if (s.name.starts_with(table)) return true;
   for (const std::string_view one :
        {"model.context_max", "instances.roles", "instances.pipeline_parallel", "instances.pipeline_rows",
+        "instances.pipeline_steps",
         "instances.step_timeout", "instances.restart_backoff_min", "instances.restart_backoff_max",
         "frontend.attempts_max", "frontend.placement_timeout", "frontend.request_timeout"})
     if (s.name == one) return true;
@@ -72,7 +73,8 @@ std::string lacks(const sim_options& options, const runtime::config::setting& s)
     return "is of roles that change, of which there are none; it needs --roles";
   if (s.name.starts_with("kv_store.") && s.name != "kv_store.bytes" && set.kv_store.bytes == 0)
     return "is of the KV store; it needs --kv-store-bytes";
-  if (s.name == "instances.pipeline_rows" && set.instances.pipeline_parallel == 1)
+  if ((s.name == "instances.pipeline_rows" || s.name == "instances.pipeline_steps") &&
+      set.instances.pipeline_parallel == 1)
     return "is of several stages; it needs --pipeline-parallel N";
   if (records(s) && options.record.empty()) return "is of a recording; it needs --record FILE";
   return {};

@@ -404,6 +404,7 @@ actors::node_options sim_node(const serve_settings& settings) {
   actors::node_options n;
   n.llumlet = make_llumlet_options(settings, settings.model.context_max, {}, make_migration(settings, nullptr, {}), {});
   n.instance.pipeline_rows = settings.instances.pipeline_rows;
+  n.instance.pipeline_steps = settings.instances.pipeline_steps;
   n.scheduler = make_scheduler_options(settings, {});
   n.roles = roles_of(settings);
   n.frontend.attempts_max = settings.frontend.attempts_max;

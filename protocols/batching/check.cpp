@@ -57,7 +57,13 @@ void planner::check(std::span<const block_id> held) const {
   ensure(places_taken() <= settings_.running_max, "planner: no more places are taken than there are");
   ensure(by_id_.size() + dropped == requests_.size(), "planner: every request is found by its id");
   check_swaps(references);
-  for (const auto block : copy_sources_) ++references[block.value()];
+  std::size_t shares = 0;
+  for (const auto& step : in_flight_) {
+    shares += step.shares.size();
+    for (const auto& part : step.shares) ensure(part.who->in_flight, "planner: steps in flight know their requests");
+    for (const auto block : step.copy_sources) ++references[block.value()];
+  }
+  ensure(in_flight_.size() <= settings_.steps_max, "planner: no more steps in flight than there may be");
   for (const auto block : held) ++references[block.value()];
   for (const auto block : reserved_) {
     ensure(references[block.value()] == 0 && !ledger_.sealed(block), "planner: reserved blocks are in no table");
@@ -66,7 +72,7 @@ void planner::check(std::span<const block_id> held) const {
   for (std::uint32_t i = 0; i < ledger_.total(); ++i)
     ensure(references[i] == ledger_.references(block_id{i}), "planner: each reference is somebody's");
   const auto in_flight = std::ranges::count_if(requests_, [](const auto& entry) { return entry.second->in_flight; });
-  ensure(static_cast<std::size_t>(in_flight) == in_flight_.size(), "planner: the step in flight names its requests");
+  ensure(static_cast<std::size_t>(in_flight) == shares, "planner: a request in flight is in one step");
 }
 
 } // namespace godwit::protocols

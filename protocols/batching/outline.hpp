@@ -31,6 +31,8 @@ public:
   }
 
   std::vector<share> shares;
+  std::vector<token_id> drafts; ///< one request's behind the other's
+  std::vector<block_id> copy_sources;
   std::vector<block_copy> copies;
   bool preempted = false;
   std::optional<std::uint32_t> leaving; ///< blocks, as they were counted last

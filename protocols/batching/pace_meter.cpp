@@ -29,14 +29,15 @@ void approach(double& mean, double value, double kept) noexcept {
 } // namespace
 
 void pace_meter::took(const step_sample& step) noexcept {
-  const auto ns = static_cast<double>(step.took_ns);
   if (step.took_ns <= 0) return;
+  const auto took = static_cast<double>(step.took_ns);
+  const auto ns = step.alone_ns > 0 ? static_cast<double>(step.alone_ns) : took;
   if (step.prompt_tokens <= light_tokens && step.decodes <= light_decodes) approach(light_, ns, light_kept);
   if (step.decoding > 0 && step.decoded_tokens > 0)
-    approach(decode_, ns * step.decoding / step.decoded_tokens, decodes_kept);
+    approach(decode_, took * step.decoding / step.decoded_tokens, decodes_kept);
   if (step.prompt_tokens > 0) {
     prompt_ns_ += step.decodes > 0 ? std::max(ns - without_prompts(step.decodes), 0.0) : ns;
-    fit(step);
+    fit(step, ns);
   } else if (step.decodes > 0) {
     approach(base_, ns, decodes_kept);
     approach(base_count_, step.decodes, decodes_kept);
@@ -45,11 +46,11 @@ void pace_meter::took(const step_sample& step) noexcept {
   places_.took(ns, step.places_granted, step.places_used);
 }
 
-void pace_meter::fit(const step_sample& step) noexcept {
+void pace_meter::fit(const step_sample& step, double step_ns) noexcept {
   const double n = step.prompt_tokens, p = step.prompt_pairs;
   const double base = without_prompts(step.decodes);
   // What is measured of steps without prompts varies, and may be too much as yet.
-  double ns = std::max(static_cast<double>(step.took_ns) - base, -base / 2);
+  double ns = std::max(step_ns - base, -base / 2);
   double keep = 1 - 1 / prompts_kept;
   if (const double usual = n * token_ + p * pair_; usual > 0) {
     // Once the machine stood still; what goes on being slow is seen all the same, by and by.

@@ -14,7 +14,7 @@
 namespace godwit::protocols {
 
 std::optional<step_input> planner::plan() {
-  ensure(!step_in_flight(), "planner: one step in flight at a time");
+  ensure(steps_in_flight() < settings_.steps_max, "planner: no more steps in flight than there may be");
   outline d{settings_.step_tokens_max};
   start_outranking(d);
   continue_running(d, true);
@@ -28,7 +28,7 @@ std::optional<step_input> planner::plan() {
   input.step = next_step_++;
   input.copies = std::move(d.copies);
   input.slices.reserve(d.shares.size());
-  std::span<const token_id> drafts = drafts_;
+  std::span<const token_id> drafts = d.drafts;
   for (auto& part : d.shares) {
     part.who->in_flight = true;
     part.prefill = !part.who->decodes();
@@ -38,15 +38,16 @@ std::optional<step_input> planner::plan() {
     input.slices.push_back(slice_of(*part.who, part, own));
     drafts = drafts.subspan(own.size());
   }
-  in_flight_ = std::move(d.shares);
+  in_flight_.push_back({input.step, std::move(d.shares), std::move(d.drafts), std::move(d.copy_sources)});
   return input;
 }
 
 void planner::continue_running(outline& d, bool decodes) {
+  auto most = decodes ? decodes_at_most() : running_.size();
   // In order, so that whoever is preempted lies behind.
-  for (std::size_t place = 0; place < running_.size() && d.budget() > 0;) {
+  for (std::size_t place = 0; place < running_.size() && d.budget() > 0 && most > 0;) {
     auto& r = *running_[place].second;
-    if (r.decodes() != decodes) {
+    if (r.in_flight || r.decodes() != decodes) {
       ++place;
       continue;
     }
@@ -59,11 +60,33 @@ void planner::continue_running(outline& d, bool decodes) {
       if (!d.leaving) d.leaving = leaving();
       return *d.leaving > d.waits_for_swaps;
     };
-    while (tokens_that_fit(r) == 0 && !waits() && &r != running_.last().second) preempt(*running_.last().second, d);
+    while (tokens_that_fit(r) == 0 && !waits()) {
+      auto* const victim = victim_behind(r);
+      if (victim == nullptr) break;
+      preempt(*victim, d);
+    }
     if (tokens_that_fit(r) == 0) ++d.waits_for_swaps;
     schedule(r, d);
     ++place;
+    --most;
   }
+}
+
+// About as many in each, so that all stages have as much to do; nobody is left over, since those of the step that ends
+// next are free then.
+std::size_t planner::decodes_at_most() const noexcept {
+  if (settings_.steps_max == 1) return running_.size();
+  const auto all = std::ranges::count_if(running_, [](const auto& entry) { return entry.second->decodes(); });
+  return (static_cast<std::size_t>(all) + settings_.steps_max - 1) / settings_.steps_max;
+}
+
+planned_request* planner::victim_behind(const planned_request& r) const noexcept {
+  for (auto place = running_.size(); place-- > 0;) {
+    auto* const last = running_[place].second;
+    if (last == &r) break;
+    if (!last->in_flight) return last;
+  }
+  return nullptr;
 }
 
 void planner::end_as_too_large(planned_request& r) {
@@ -91,7 +114,9 @@ void planner::start_outranking(outline& d) {
     if (!started && !suffices_to_preempt_for(r)) return;
     while (!started && outranks_running(r)) {
       if (waits_for_swaps(r)) return;
-      preempt(*running_.last().second, d);
+      auto* const victim = victim_behind(r);
+      if (victim == nullptr || victim->priority <= r.priority) return; // steps compute the others
+      preempt(*victim, d);
       started = starts();
     }
     if (!started) return;
@@ -243,7 +268,7 @@ bool planner::start(planned_request& r, outline& d, bool schedules) {
     r.computed = matched - 1;
     const auto written = r.blocks.make_writable(ledger_, r.computed);
     ensure(written && written->copies(), "planner: a shared block is copied before it is written");
-    copy_sources_.push_back(written->from);
+    d.copy_sources.push_back(written->from);
     d.copies.emplace_back(written->from, written->to);
   }
   totals_.prefix_query_tokens_total += ledger_.prefix_caching() ? r.total() : 0;
@@ -296,12 +321,12 @@ void planner::speculate(outline& d) {
     auto& r = *part.who;
     if (!may_draft(r)) continue;
     if (!spare) spare = spare_blocks();
-    const auto before = drafts_.size();
+    const auto before = d.drafts.size();
     if (r.drafts_wait > 0)
       r.drafts_wait -= crowded ? 0 : 1;
     else if (!crowded)
-      guess(r, part, drafts_for(r, std::min<std::uint32_t>(r.drafts_next, d.budget()), *spare));
-    auto drafted = static_cast<std::uint32_t>(drafts_.size() - before);
+      guess(r, part, drafts_for(r, std::min<std::uint32_t>(r.drafts_next, d.budget()), *spare), d.drafts);
+    auto drafted = static_cast<std::uint32_t>(d.drafts.size() - before);
     if (drafted == 0 && !asks.empty()) {
       drafted = drafts_for(r, std::min(asks[place], d.budget()), *spare);
       part.asks = drafted > 0;
@@ -319,15 +344,15 @@ void planner::speculate(outline& d) {
 }
 
 /// Up to `room` tokens out of what the request has with it.
-void planner::guess(const planned_request& r, share& part, std::uint32_t room) {
+void planner::guess(const planned_request& r, share& part, std::uint32_t room, std::vector<token_id>& drafts) const {
   const auto& settings = settings_.speculation;
-  const auto before = drafts_.size();
+  const auto before = drafts.size();
   const std::span<const token_id> tokens = r.tokens;
   if (r.predicts)
     draft_by_prediction(tokens.subspan(r.prompt_tokens), r.prediction, settings,
-                        std::min(room, settings.prediction_max), drafts_);
-  part.predicted = drafts_.size() > before;
-  if (!part.predicted) draft_by_lookup(tokens, settings, std::min(room, settings.tokens_max), drafts_);
+                        std::min(room, settings.prediction_max), drafts);
+  part.predicted = drafts.size() > before;
+  if (!part.predicted) draft_by_lookup(tokens, settings, std::min(room, settings.tokens_max), drafts);
 }
 
 /// How many tokens the draft model is to guess for each share; empty: none for anybody. Whose prompt is computed in the

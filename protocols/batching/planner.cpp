@@ -104,26 +104,30 @@ refusal planner::judge(const generate_request& request, bool queues, std::uint64
   return refusal::none;
 }
 
-step_effects planner::complete(const step_output& output, std::int64_t took_ns) {
-  ensure(step_in_flight() && output.step == next_step_ - 1, "planner: the step that completes is the one in flight");
-  const auto samples = static_cast<std::size_t>(std::ranges::count_if(in_flight_, &share::samples));
-  ensure(output.tokens.size() == samples + drafts_.size() + output.drafts.size(),
+step_effects planner::complete(const step_output& output, std::int64_t took_ns, std::int64_t alone_ns) {
+  ensure(step_in_flight() && output.step == in_flight_.front().step,
+         "planner: the step that completes is the oldest in flight");
+  const auto ran = std::move(in_flight_.front());
+  in_flight_.erase(in_flight_.begin());
+  const auto samples = static_cast<std::size_t>(std::ranges::count_if(ran.shares, &share::samples));
+  ensure(output.tokens.size() == samples + ran.drafts.size() + output.drafts.size(),
          "planner: a token for each slice that samples and each draft");
-  note_drafting(output, took_ns);
-  const auto scored = std::ranges::count_if(in_flight_, &share::scores);
+  note_drafting(ran, output, took_ns);
+  const auto scored = std::ranges::count_if(ran.shares, &share::scores);
   ensure(output.scores.size() == static_cast<std::size_t>(scored), "planner: scores for each slice that wants them");
   auto effects = take_effects();
   effects.updates.reserve(effects.updates.size() + output.tokens.size());
-  release_copy_sources();
-  for (const auto& part : in_flight_) fetch(*part.who);
-  for (const auto& part : in_flight_) fetch_parts(*part.who);
+  for (const auto block : ran.copy_sources) ledger_.release(block);
+  for (const auto& part : ran.shares) fetch(*part.who);
+  for (const auto& part : ran.shares) fetch_parts(*part.who);
   std::span<const sampled_token> tokens = output.tokens;
-  std::span<const token_id> own_drafts = drafts_, asked_drafts = output.drafts;
+  std::span<const token_id> own_drafts = ran.drafts, asked_drafts = output.drafts;
   auto scores = output.scores.begin();
   auto why = output.undrawn.begin();
   step_sample sample;
   sample.took_ns = took_ns > 0 ? took_ns : output.duration_ns;
-  for (const auto& part : std::exchange(in_flight_, {})) {
+  sample.alone_ns = alone_ns;
+  for (const auto& part : ran.shares) {
     auto& r = *part.who;
     r.in_flight = false;
     if (part.prefill) {
@@ -180,7 +184,6 @@ step_effects planner::complete(const step_output& output, std::int64_t took_ns) 
     effects.updates.push_back(std::move(update));
     if (r.parks) set_aside(r, effects);
   }
-  drafts_.clear();
   ++totals_.steps_total;
   sample.blocks_granted = std::exchange(blocks_granted_, 0);
   sample.blocks_used = ledger_.used();
@@ -190,9 +193,9 @@ step_effects planner::complete(const step_output& output, std::int64_t took_ns) 
   return effects;
 }
 
-void planner::note_drafting(const step_output& output, std::int64_t took_ns) {
+void planner::note_drafting(const step_under_way& ran, const step_output& output, std::int64_t took_ns) {
   std::uint32_t asked = 0, deepest = 0, decodes = 0, drafts = 0;
-  for (const auto& part : in_flight_) {
+  for (const auto& part : ran.shares) {
     const std::uint32_t drafted = part.asks ? part.drafted : 0;
     asked += drafted;
     deepest = std::max(deepest, drafted);
@@ -201,7 +204,7 @@ void planner::note_drafting(const step_output& output, std::int64_t took_ns) {
   }
   ensure(output.drafts.size() == asked, "planner: as many drafts as the draft model was asked for");
   totals_.drafting_ns_total += static_cast<std::uint64_t>(std::max<std::int64_t>(output.drafting_ns, 0));
-  if (settings_.speculation.model_max == 0 || std::ranges::any_of(in_flight_, &share::prefill)) return;
+  if (settings_.speculation.model_max == 0 || std::ranges::any_of(ran.shares, &share::prefill)) return;
   // What the devices do not count, messages and the way of tokens to the host, each pass has alike, and the step.
   const auto passes = deepest + 1;
   const auto between = std::max<std::int64_t>(took_ns - output.duration_ns, 0) / (passes + 1);
@@ -351,10 +354,6 @@ void planner::leave_queue(planned_request& r) {
   waiting_blocks_ -= blocks_to_start(r);
   waiting_tokens_ -= tokens_to_compute(r);
   waiting_pairs_ -= pairs_to_compute(r); // whole numbers: nothing is rounded
-}
-
-void planner::release_copy_sources() {
-  for (const auto block : std::exchange(copy_sources_, {})) ledger_.release(block);
 }
 
 } // namespace godwit::protocols

@@ -102,13 +102,20 @@ step_output join_parts(std::vector<step_output> parts) {
   return whole;
 }
 
-stage_schedule::stage_schedule(std::uint32_t stages, std::uint32_t parts) : stages_(stages), parts_(parts) {}
+stage_schedule::stage_schedule(std::uint32_t stages) : stages_(stages) {}
+
+std::uint64_t stage_schedule::add(std::uint32_t parts) {
+  const auto first = taken_ + parts_.size();
+  parts_.resize(parts_.size() + parts);
+  return first;
+}
 
 std::vector<stage_schedule::turn> stage_schedule::begin() {
   std::vector<turn> now;
+  const auto end = taken_ + parts_.size();
   for (std::uint32_t stage = 0; stage < stages_.size(); ++stage) {
     auto& its = stages_[stage];
-    if (its.busy || its.next == parts_.size() || parts_[its.next].stage != stage) continue;
+    if (its.busy || its.next == end || state_of(its.next).stage != stage) continue;
     its.busy = true;
     now.push_back({stage, its.next});
   }
@@ -117,15 +124,22 @@ std::vector<stage_schedule::turn> stage_schedule::begin() {
 
 void stage_schedule::ended(turn what, std::int64_t duration_ns) {
   auto& stage = stages_[what.stage];
-  auto& part = parts_[what.part];
+  auto& part = state_of(what.part);
+  const auto began = std::max(stage.free_at, part.there_at);
+  if (what.stage == 0) part.begun_at = began;
   stage.busy = false;
   ++stage.next;
   ++part.stage;
-  stage.free_at = part.there_at = std::max(stage.free_at, part.there_at) + duration_ns;
+  stage.free_at = part.there_at = began + duration_ns;
 }
 
-bool stage_schedule::done() const noexcept { return stages_.back().next == parts_.size(); }
-
-std::int64_t stage_schedule::duration_ns() const noexcept { return stages_.back().free_at; }
+std::int64_t stage_schedule::take(std::uint32_t parts) {
+  const auto took = state_of(taken_ + parts - 1).there_at - parts_.front().begun_at;
+  parts_.erase(parts_.begin(), parts_.begin() + parts);
+  taken_ += parts;
+  if (parts_.empty()) // the next one finds all stages free
+    for (auto& stage : stages_) stage.free_at = 0;
+  return took;
+}
 
 } // namespace godwit::protocols

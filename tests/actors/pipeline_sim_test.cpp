@@ -146,6 +146,42 @@ TEST(PipelineInstance, StagesComputeTheirPartsOfAPromptAtOnce) {
   EXPECT_NEAR(time_of(4, 33, 1, 50), decodes, decodes * 0.02);
 }
 
+// Steps of different requests follow each other through the stages: a token of 64 requests takes 2 (w + 64 c) one step
+// after the other, and 2 (w + 32 c) where each of two stages has a half of them; one request alone takes what it took.
+TEST(PipelineInstance, StagesComputeStepsOfDifferentRequestsAtOnce) {
+  constexpr std::uint32_t answer = 100;
+  const auto time_of = [](std::uint32_t requests, std::uint32_t steps) {
+    stage_actors devices;
+    auto o = staged(1, {2}, devices);
+    o.context = 512;
+    o.blocks = 2048;
+    o.step_tokens_max = 512;
+    o.running_max = 64;
+    o.latency.base_us = o.latency.per_decode_us = o.latency.per_kv_token_us = 0;
+    o.latency.linear.points = {{1, 1000}, {64, 1000 + 64 * 30}};
+    o.latency.logits = {};
+    o.adjust = [adjust = o.adjust, steps](actors::node_options& n) {
+      adjust(n);
+      n.instance.pipeline_rows = 0;
+      n.instance.pipeline_steps = steps;
+      n.llumlet.recount = true;
+    };
+    sim_cluster cluster(o);
+    cluster.run_for(1ms);
+    const auto before = cluster.world.clock().now();
+    std::vector<std::shared_ptr<recording_sink>> sinks;
+    for (std::uint32_t i = 0; i < requests; ++i) sinks.push_back(cluster.submit(1 + i, 1, answer));
+    EXPECT_TRUE(cluster.run_until_ended(sinks));
+    for (const auto& one : sinks) EXPECT_EQ(one->tokens.size(), answer);
+    const auto load = cluster.status().instances.at(0).load;
+    EXPECT_NEAR(static_cast<double>(load.steps_total), answer * (requests > 1 && steps != 1 ? 2 : 1), 8);
+    return std::chrono::duration<double, std::milli>(cluster.world.clock().now() - before).count();
+  };
+  EXPECT_NEAR(time_of(64, 0) / time_of(64, 1), (1 + 32 * 0.03) / (1 + 64 * 0.03), 0.03);
+  EXPECT_NEAR(time_of(64, 9), time_of(64, 2), 1) << "as many as there are stages";
+  EXPECT_NEAR(time_of(1, 0), time_of(1, 1), 1);
+}
+
 TEST(PipelineInstance, AStageWhoseActorDiesEndsTheInstanceAtEveryMoment) {
   std::uint64_t redispatches = 0;
   for (std::uint32_t step = 0; step < 400 && !HasFailure(); step += 1 + step / 40) {

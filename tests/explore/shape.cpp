@@ -373,6 +373,10 @@ std::vector<knob> all_knobs() {
     s.stages = 2;
     s.node.instance.pipeline_rows = high ? 0 : 1;
   });
+  add("instances.pipeline_steps", [](shape& s, bool high) {
+    s.stages = 2;
+    s.node.instance.pipeline_steps = high ? 64 : 1;
+  });
   return k;
 }
 

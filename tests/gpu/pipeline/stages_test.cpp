@@ -267,10 +267,11 @@ TEST_F(StagedExecutor, PartsOfAStepThatSeveralStagesComputeAtOnceGiveTheSameToke
   const auto expected = run(*one_, input_of(0, 40, 1));
   const auto parts = protocols::cut_step(input_of(0, 40, 1), 4);
   ASSERT_EQ(parts.size(), 4U);
-  protocols::stage_schedule schedule(3, 4);
+  protocols::stage_schedule schedule(3);
+  (void)schedule.add(4);
   protocols::step_output last;
   std::uint32_t at_once = 0;
-  while (!schedule.done()) {
+  while (schedule.done() < 4) {
     struct turn_under_way {
       protocols::stage_schedule::turn what;
       std::unique_ptr<forward> step;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <gtest/gtest.h>
 
+#include <deque>
 #include <map>
 #include <random>
 #include <set>
@@ -27,15 +28,19 @@ public:
     const auto bound = steps_ + 40'000;
     while (!::testing::Test::HasFatalFailure() && !planner_.idle()) {
       ASSERT_LT(steps_, bound) << "livelock";
-      if (planner_.step_in_flight()) {
+      if (planner_.steps_in_flight() == settings_.steps_max) {
         complete();
         continue;
       }
       if (!loads_.empty()) end_load();
       if (!swaps_.empty()) go_on_swapping();
-      const auto requests = planner_.requests().size();
+      const auto requests = planner_.requests().size(), steps = flying_.size();
       plan();
-      ASSERT_TRUE(step_ || planner_.requests().size() < requests || !loads_.empty() || !swaps_.empty())
+      if (flying_.size() == steps && steps > 0) {
+        complete();
+        continue;
+      }
+      ASSERT_TRUE(!flying_.empty() || planner_.requests().size() < requests || !loads_.empty() || !swaps_.empty())
           << "requests are there and nothing runs";
     }
     if (::testing::Test::HasFatalFailure()) return;
@@ -49,6 +54,7 @@ public:
   [[nodiscard]] load_report load() const { return planner_.load(); }
   [[nodiscard]] std::uint64_t loads_begun() const { return loads_begun_; }
   [[nodiscard]] std::uint64_t asked() const { return model_.asked(); }
+  [[nodiscard]] std::size_t at_once() const { return at_once_; }
 
 private:
   struct tracked {
@@ -76,7 +82,7 @@ private:
       if (below(3) == 0) redispatch();
       break;
     default:
-      if (!planner_.step_in_flight())
+      if (!planner_.step_in_flight() || (planner_.steps_in_flight() < settings_.steps_max && below(2) == 0))
         plan();
       else
         complete();
@@ -231,7 +237,7 @@ private:
         model_.spoil(block);
     const auto before = running();
     const auto preempted_before = planner_.load().preemptions_total;
-    step_ = planner_.plan();
+    auto step = planner_.plan();
     auto effects = planner_.take_effects();
     const auto begun = std::exchange(effects.begun, {});
     take(effects);
@@ -251,13 +257,16 @@ private:
     if (settings_.mode == batching_mode::static_batch && goes_on) {
       for (const auto id : after) ASSERT_TRUE(before.contains(id)) << "a batch was joined";
     }
-    if (!step_) return;
-    std::uint32_t tokens = step_->tokens();
-    for (const auto& slice : step_->slices) tokens += slice.drafts_wanted;
+    if (!step) return;
+    std::uint32_t tokens = step->tokens();
+    for (const auto& slice : step->slices) tokens += slice.drafts_wanted;
     ASSERT_LE(tokens, settings_.step_tokens_max);
-    ASSERT_FALSE(step_->slices.empty());
+    ASSERT_FALSE(step->slices.empty());
     std::set<std::uint64_t> once;
-    for (const auto& slice : step_->slices) {
+    for (const auto& other : flying_)
+      for (const auto& slice : other.slices)
+        if (!leaving_.contains(slice.request.value())) once.insert(slice.request.value());
+    for (const auto& slice : step->slices) {
       ASSERT_TRUE(once.insert(slice.request.value()).second);
       ASSERT_EQ(slice.blocks.size(), blocks_for(slice.first_position + slice.tokens.size() + slice.drafts_wanted));
       if (slice.samples) {
@@ -265,14 +274,19 @@ private:
       }
     }
     ++steps_;
+    at_once_ = std::max(at_once_, flying_.size() + 1);
+    flying_.push_back(std::move(*step));
   }
 
   void complete() {
-    const auto output = model_.run(std::move(*step_), random_);
-    step_.reset();
+    auto step = std::move(flying_.front());
+    flying_.pop_front();
+    std::vector<std::uint64_t> ran;
+    for (const auto& slice : step.slices) ran.push_back(slice.request.value());
+    const auto output = model_.run(std::move(step), random_);
     const auto effects = planner_.complete(output);
     for (const auto id : effects.gone) leaving_.erase(id.value());
-    ASSERT_TRUE(leaving_.empty()) << "cancelled requests leave with the step";
+    for (const auto id : ran) ASSERT_FALSE(leaving_.contains(id)) << "cancelled requests leave with the step";
     take(effects);
   }
 
@@ -335,7 +349,8 @@ private:
   planner_settings settings_;
   planner planner_;
   drafted_model model_;
-  std::optional<step_input> step_;
+  std::deque<step_input> flying_; ///< steps, the oldest first
+  std::size_t at_once_ = 0;       ///< of these, at most
   std::map<std::uint64_t, tracked> known_;
   std::set<std::uint64_t> leaving_;
   std::vector<load_order> loads_; ///< with references to their blocks
@@ -355,6 +370,7 @@ struct mode {
   bool swaps = false;
   queue_order order = queue_order::fcfs;
   bool drafts = false; ///< with a draft model
+  std::uint32_t steps = 1;
 };
 
 class PlannerModel : public ::testing::TestWithParam<mode> {};
@@ -364,6 +380,7 @@ class PlannerModel : public ::testing::TestWithParam<mode> {};
 TEST_P(PlannerModel, KeepsItsPromisesOverManyRandomRuns) {
   std::uint64_t preemptions = 0, hits = 0, tokens = 0, loads = 0, accepted = 0, wrong = 0;
   std::uint64_t swaps = 0, swapped_in = 0, asked = 0;
+  std::size_t at_once = 0;
   for (unsigned seed = 0; seed < 250 && !HasFatalFailure(); ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     std::mt19937 random{seed * 7919 + 1};
@@ -376,6 +393,7 @@ TEST_P(PlannerModel, KeepsItsPromisesOverManyRandomRuns) {
     settings.running_max = static_cast<std::uint32_t>(1 + random() % 6);
     settings.step_tokens_max = static_cast<std::uint32_t>(settings.running_max + random() % 40);
     settings.waiting_max = static_cast<std::uint32_t>(1 + random() % 12);
+    settings.steps_max = GetParam().steps;
     settings.vocabulary = paged_model::vocabulary;
     settings.eos = {1, 3};
     if (GetParam().speculates)
@@ -399,6 +417,7 @@ TEST_P(PlannerModel, KeepsItsPromisesOverManyRandomRuns) {
     tokens += run.load().generated_tokens_total;
     loads += run.loads_begun();
     asked += run.asked();
+    at_once = std::max(at_once, run.at_once());
     accepted += run.load().accepted_tokens_total;
     wrong += run.load().draft_tokens_total - run.load().accepted_tokens_total;
   }
@@ -413,6 +432,7 @@ TEST_P(PlannerModel, KeepsItsPromisesOverManyRandomRuns) {
     EXPECT_GT(preemptions, 100U) << "the runs do not reach what they are for";
   }
   EXPECT_EQ(hits > 0, GetParam().prefix_caching);
+  EXPECT_EQ(at_once, GetParam().steps);
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -437,6 +457,12 @@ INSTANTIATE_TEST_SUITE_P(
         mode{"static_shortest_first", batching_mode::static_batch, true, false, false, false, queue_order::sjf},
         mode{"static_that_speculates", batching_mode::static_batch, true, false, true},
         mode{"continuous_without", batching_mode::continuous, false},
+        mode{"continuous_in_a_pipeline", batching_mode::continuous, true, false, false, false, queue_order::fcfs, false,
+             2},
+        mode{"continuous_with_all_in_a_pipeline", batching_mode::continuous, true, true, true, true, queue_order::fcfs,
+             false, 3},
+        mode{"static_in_a_pipeline", batching_mode::static_batch, true, false, false, false, queue_order::fcfs, false,
+             3},
         mode{"static_with_prefix_cache", batching_mode::static_batch, true},
         mode{"static_without", batching_mode::static_batch, false}),
     [](const auto& of) { return std::string{of.param.name}; });

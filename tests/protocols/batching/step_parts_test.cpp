@@ -160,7 +160,9 @@ TEST(StepParts, WhatPartsHaveDrawnIsPutTogetherInOrder) {
 }
 
 TEST(StageSchedule, PartsFollowEachOther) {
-  stage_schedule plan(2, 3);
+  stage_schedule plan(2);
+  EXPECT_THAT(plan.begin(), IsEmpty());
+  EXPECT_EQ(plan.add(3), 0U);
   EXPECT_THAT(plan.begin(), ElementsAre(turn{0, 0}));
   EXPECT_THAT(plan.begin(), IsEmpty());
   plan.ended({0, 0}, 10);
@@ -171,23 +173,65 @@ TEST(StageSchedule, PartsFollowEachOther) {
   EXPECT_THAT(plan.begin(), ElementsAre(turn{1, 1}));
   plan.ended({1, 1}, 10);
   EXPECT_THAT(plan.begin(), IsEmpty());
-  EXPECT_FALSE(plan.done());
+  EXPECT_EQ(plan.done(), 2U);
   plan.ended({0, 2}, 10);
   EXPECT_THAT(plan.begin(), ElementsAre(turn{1, 2}));
   plan.ended({1, 2}, 10);
-  EXPECT_TRUE(plan.done());
-  EXPECT_EQ(plan.duration_ns(), 40) << "parts + stages - 1";
+  EXPECT_EQ(plan.done(), 3U);
+  EXPECT_EQ(plan.take(3), 40) << "parts + stages - 1";
+}
+
+TEST(StageSchedule, TheNextStepFollowsBehindTheOneBefore) {
+  stage_schedule plan(2);
+  EXPECT_EQ(plan.add(1), 0U);
+  EXPECT_THAT(plan.begin(), ElementsAre(turn{0, 0}));
+  EXPECT_EQ(plan.add(2), 1U);
+  EXPECT_THAT(plan.begin(), IsEmpty());
+  plan.ended({0, 0}, 10);
+  EXPECT_THAT(plan.begin(), ElementsAre(turn{0, 1}, turn{1, 0}));
+  plan.ended({0, 1}, 20);
+  EXPECT_THAT(plan.begin(), ElementsAre(turn{0, 2})) << "the second stage has the first step";
+  plan.ended({1, 0}, 10);
+  EXPECT_EQ(plan.done(), 1U);
+  EXPECT_EQ(plan.take(1), 20);
+  EXPECT_THAT(plan.begin(), ElementsAre(turn{1, 1}));
+  plan.ended({1, 1}, 5);
+  plan.ended({0, 2}, 20);
+  EXPECT_THAT(plan.begin(), ElementsAre(turn{1, 2}));
+  plan.ended({1, 2}, 5);
+  EXPECT_EQ(plan.done(), 3U);
+  EXPECT_EQ(plan.take(2), 45) << "since its own begin: two parts on the first stage, and the last on the second";
+  EXPECT_EQ(plan.add(1), 3U) << "numbered through";
+  EXPECT_THAT(plan.begin(), ElementsAre(turn{0, 3}));
+  plan.ended({0, 3}, 10);
+  (void)plan.begin();
+  plan.ended({1, 3}, 10);
+  EXPECT_EQ(plan.take(1), 20) << "behind nobody";
 }
 
 TEST(StageSchedule, AnyOrderOfEndsRunsEachPartOnEachStageOnceAndInOrder) {
   drawn_numbers random(7);
   for (int round = 0; round < 500; ++round) {
     const auto stages = static_cast<std::uint32_t>(1 + random.below(5)),
-               parts = static_cast<std::uint32_t>(1 + random.below(7));
-    stage_schedule plan(stages, parts);
+               steps = static_cast<std::uint32_t>(1 + random.below(4));
+    stage_schedule plan(stages);
     std::deque<turn> running;
-    std::map<std::uint32_t, std::vector<std::uint32_t>> ran; // by stage
-    while (!plan.done()) {
+    std::map<std::uint32_t, std::vector<std::uint64_t>> ran; // by stage
+    std::deque<std::uint32_t> waiting;                       // parts of each step
+    std::uint32_t parts = 0, left = 0;
+    for (std::uint32_t i = 0; i < steps; ++i) {
+      waiting.push_back(static_cast<std::uint32_t>(1 + random.below(7)));
+      parts += waiting.back();
+    }
+    std::deque<std::uint32_t> inside;
+    while (plan.done() < parts) {
+      if (inside.empty() || (!waiting.empty() && random.below(3) == 0)) {
+        ASSERT_FALSE(waiting.empty());
+        EXPECT_EQ(plan.add(waiting.front()), left);
+        left += waiting.front();
+        inside.push_back(waiting.front());
+        waiting.pop_front();
+      }
       for (const auto& t : plan.begin()) {
         EXPECT_TRUE(
             std::ranges::none_of(running, [&](const turn& r) { return r.stage == t.stage || r.part == t.part; }));
@@ -199,9 +243,19 @@ TEST(StageSchedule, AnyOrderOfEndsRunsEachPartOnEachStageOnceAndInOrder) {
       running.erase(running.begin() + which);
       ran[t.stage].push_back(t.part);
       plan.ended(t, 1);
+      std::uint32_t ended = 0;
+      for (const auto count : inside) ended += count;
+      if (!inside.empty() && plan.done() == left - ended + inside.front()) {
+        const auto took = plan.take(inside.front());
+        EXPECT_GE(took, inside.front() + stages - 1);
+        if (steps == 1) {
+          EXPECT_EQ(took, parts + stages - 1);
+        }
+        inside.pop_front();
+      }
     }
     EXPECT_TRUE(running.empty());
-    EXPECT_EQ(plan.duration_ns(), parts + stages - 1);
+    EXPECT_TRUE(inside.empty());
     for (std::uint32_t s = 0; s < stages; ++s) {
       ASSERT_EQ(ran[s].size(), parts);
       EXPECT_TRUE(std::ranges::is_sorted(ran[s]));

@@ -8,6 +8,7 @@
 #include <godwit/runtime/trace/recorder.hpp>
 
 #include <chrono>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <string>
@@ -34,6 +35,9 @@ struct instance_options {
   /// On a pipeline of devices: how many rows of a step take as long to compute as the weights to read, by which steps
   /// are cut into parts (protocols::step_parts_for). 0: they are not.
   std::uint32_t pipeline_rows = 256;
+  /// Likewise: how many steps, of different requests, are on their way through the stages at once. 0: as many as there
+  /// are stages; never more than that, and one where a draft model drafts.
+  std::uint32_t pipeline_steps = 0;
   /// Bound of a step on one of several devices, behind the devices' own and the llumlet's.
   std::chrono::nanoseconds shard_timeout{std::chrono::minutes(30)};
   /// Sees the actors of several devices when they are there, in the order of the ranks; for drills. May be empty.
@@ -43,7 +47,8 @@ struct instance_options {
   std::shared_ptr<void> keep;
 };
 
-/// Runs the steps of one model replica, one at a time. Thin: what a step holds is the llumlet's decision, how it is
+/// Runs the steps of one model replica, one at a time, or through a pipeline one behind the other; they end in the order
+/// in which they came. Thin: what a step holds is the llumlet's decision, how it is
 /// computed the device's. When it ends, the step in flight is abandoned between two layers and the KV pool is freed.
 ///
 /// A replica on several devices (gpu::executor::shards, gpu::executor::stages) has an actor for each, which this one
@@ -71,12 +76,13 @@ private:
                                                                  runtime::trace::span span);
   runtime::async::task<void> execute_on(std::size_t rank, protocols::step_input input,
                                         std::shared_ptr<shared_step> whole);
-  /// One step through all stages; several parts of it are under way at once.
+  /// One step through all stages; several parts of it are under way at once, and of the steps before and after it.
   struct staged_step;
   runtime::async::task<protocols::step_output> execute_on_stages(protocols::step_input input,
                                                                  runtime::trace::span span);
-  void begin_turns(const std::shared_ptr<staged_step>& whole);
+  void begin_turns();
   runtime::async::task<void> run_turn(protocols::stage_schedule::turn what, std::shared_ptr<staged_step> whole);
+  [[nodiscard]] std::uint32_t steps_max() const noexcept;
   /// Throws what went wrong with a step on several devices, which are stopped.
   [[noreturn]] void give_up(const std::string& why, runtime::trace::span& span);
   void spawn_shards();
@@ -87,7 +93,9 @@ private:
   std::vector<runtime::handle<shard_interface>>
       shards_; ///< by rank, or by stage; empty: one device, driven by this actor
   bool staged_ = false;
-  bool busy_ = false;
+  std::uint32_t steps_ = 0; ///< in flight
+  std::deque<std::shared_ptr<staged_step>> line_; ///< in the pipeline, the oldest first
+  protocols::stage_schedule schedule_{1};
 };
 
 } // namespace godwit::actors

@@ -138,6 +138,8 @@ private:
   /// One request less for this home.
   void leave(const home& whom);
   void wake();
+  /// As many as may be in flight, and as there is something to compute for.
+  void begin_steps();
   void recount() const;
   void report_soon();
   void report_now();
@@ -341,7 +343,9 @@ private:
   std::uint64_t dispatched_ = 0; ///< number of the last dispatch that came
   std::chrono::nanoseconds last_report_{0};
   std::chrono::nanoseconds started_{0};
-  bool stepping_ = false;
+  std::uint32_t steps_ = 0; ///< run_steps that run
+  bool planning_ = false;   ///< one of them does, and has not sent its step yet
+  std::chrono::nanoseconds step_ended_{0};
   std::shared_ptr<const kv_memory> memory_;        // null without a fabric
   std::shared_ptr<const kv_memory> stored_memory_; // the same for the KV store; null: it is of no use to that
   bool store_is_of_no_use_ = false;                // and that has been said

@@ -10,6 +10,7 @@ namespace godwit::protocols {
 /// What is known of a step once it has run.
 struct step_sample {
   std::int64_t took_ns = 0;
+  std::int64_t alone_ns = 0; ///< of that, without what it ran behind earlier steps; 0: all of it
   std::uint32_t prompt_tokens = 0;
   double prompt_pairs = 0;          ///< attention_pairs of these
   std::uint32_t decodes = 0;        ///< requests
@@ -35,6 +36,9 @@ struct step_sample {
 /// Blocks and places become free in proportion to what is in use: so much of it per second was left over the last
 /// `flow_kept`, what requests grow by taken off. Before anything has been seen of that, and never less than a tenth of
 /// it, all of it once a minute.
+///
+/// Where steps overlap, as in a pipeline, who decodes waits for a whole step from token to token; what a prompt takes
+/// from others, and how soon there is room, goes by the time that each step adds.
 ///
 /// O(1) for each step.
 class pace_meter {
@@ -72,7 +76,7 @@ private:
     void took(double ns, std::int64_t granted, std::uint64_t used_now) noexcept;
     [[nodiscard]] double until_next(std::uint64_t used_now) const noexcept;
   };
-  void fit(const step_sample& step) noexcept;
+  void fit(const step_sample& step, double step_ns) noexcept;
   void tell_apart() noexcept;
   [[nodiscard]] double without_prompts(double decoding) const noexcept;
 

@@ -155,10 +155,12 @@ public:
   [[nodiscard]] bool swap_wanted(std::uint64_t swap) const;
 
   /// The next step; empty when there is nothing to run, or when what is there waits for blocks held outside
-  /// (transfers).
+  /// (transfers), or is part of steps that are in flight. Up to `planner_settings::steps_max` steps may be in flight,
+  /// of different requests each, and run one behind the other, as in a pipeline.
   [[nodiscard]] std::optional<step_input> plan();
-  /// The step that ran, and how long it took, planning included, as the caller measured; 0: as the device did.
-  [[nodiscard]] step_effects complete(const step_output& output, std::int64_t took_ns = 0);
+  /// The oldest step in flight, which has run. `took_ns`: how long it took, planning included, as the caller measured;
+  /// 0: as the device did. `alone_ns`: the part of that in which it was the oldest one; 0: all of it.
+  [[nodiscard]] step_effects complete(const step_output& output, std::int64_t took_ns = 0, std::int64_t alone_ns = 0);
 
   enum class cancellation : std::uint8_t { unknown, freed, freed_after_step };
   /// Drops a request whose epoch is not later than the named one. No update is sent for it; it is named in `gone` once
@@ -199,6 +201,7 @@ public:
   [[nodiscard]] step_effects take_effects();
 
   [[nodiscard]] bool step_in_flight() const noexcept { return !in_flight_.empty(); }
+  [[nodiscard]] std::size_t steps_in_flight() const noexcept { return in_flight_.size(); }
   /// No requests and no step in flight.
   [[nodiscard]] bool idle() const noexcept { return requests_.empty(); }
   /// True when `plan` may have something to run.
@@ -265,6 +268,12 @@ private:
     bool scores = false;
     bool predicted = false; ///< what is drafted
   };
+  struct step_under_way {
+    std::uint64_t step = 0;
+    std::vector<share> shares;
+    std::vector<token_id> drafts;       ///< one request's behind the other's
+    std::vector<block_id> copy_sources; ///< referenced until the copies have been made
+  };
   class outline;
   /// Why the head of line did not start, for as long as that is so.
   struct shortage {
@@ -322,8 +331,8 @@ private:
   [[nodiscard]] std::uint64_t spare_blocks() const;
   [[nodiscard]] bool may_draft(const planned_request& r) const noexcept;
   [[nodiscard]] std::uint32_t drafts_for(const planned_request& r, std::uint32_t limit, std::uint64_t blocks) const;
-  void note_drafting(const step_output& output, std::int64_t took_ns);
-  void guess(const planned_request& r, share& part, std::uint32_t room);
+  void note_drafting(const step_under_way& ran, const step_output& output, std::int64_t took_ns);
+  void guess(const planned_request& r, share& part, std::uint32_t room, std::vector<token_id>& drafts) const;
   [[nodiscard]] std::vector<std::uint32_t> ask_draft_model(const outline& d);
   void preempt(planned_request& victim, outline& d);
   /// Blocks of it, from `first` on, that swapping would take out; none where it does not pay.
@@ -366,7 +375,10 @@ private:
   void finish(planned_request& r, token_update update, step_effects& effects);
   void remove(planned_request& r, step_effects& effects);
   cancellation drop(planned_request& r);
-  void release_copy_sources();
+  /// How many of those that decode a step takes, where several are under way at once.
+  [[nodiscard]] std::size_t decodes_at_most() const noexcept;
+  /// Who loses its blocks next so that `r` can go on: the last one behind it which no step computes. Null: there is none.
+  [[nodiscard]] planned_request* victim_behind(const planned_request& r) const noexcept;
 
   planner_settings settings_;
   block_ledger ledger_;
@@ -390,9 +402,7 @@ private:
   std::size_t parked_running_ = 0;        ///< of the parked ones, those that were in the batch: they keep their places
   std::uint32_t places_held_ = 0;         ///< for requests that come
   std::unordered_set<block_id> reserved_; ///< outside, one reference each
-  std::vector<share> in_flight_;
-  std::vector<token_id> drafts_;       ///< of the step in flight, one request's behind the other's
-  std::vector<block_id> copy_sources_; ///< referenced until the copies have been made
+  std::vector<step_under_way> in_flight_; ///< the oldest first
   step_effects pending_;
   std::uint64_t next_serial_ = 1;
   std::uint64_t next_step_ = 1;

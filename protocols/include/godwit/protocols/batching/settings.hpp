@@ -30,6 +30,7 @@ struct planner_settings {
   std::uint32_t blocks = 0;            ///< in the KV pool
   std::uint32_t context_length = 0;    ///< tokens of prompt and answer together
   std::uint32_t step_tokens_max = 512; ///< the token budget of a step; at least running_max
+  std::uint32_t steps_max = 1;         ///< in flight at once
   std::uint32_t running_max = 64;      ///< requests in the batch
   std::uint32_t waiting_max = 256;     ///< requests in the queue
   queue_rule queue;

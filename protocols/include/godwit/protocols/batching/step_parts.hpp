@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <utility>
 #include <vector>
 
@@ -31,37 +32,47 @@ inline constexpr std::uint32_t step_parts_max = 64;
 [[nodiscard]] step_output join_parts(std::vector<step_output> parts);
 
 /// Which part may run on which stage, when. A stage runs one part at a time, in order; a part runs on one stage after
-/// the other.
+/// the other. Steps may follow each other into the pipeline, as Orca has its batches (OSDI '22, section 4.2): the first
+/// stage begins the next one's parts while later stages have this one's. They leave it in the order in which they came.
 class stage_schedule {
 public:
-  /// Both at least 1.
-  stage_schedule(std::uint32_t stages, std::uint32_t parts);
+  /// At least 1.
+  explicit stage_schedule(std::uint32_t stages);
+
+  /// One more step of so many parts, at least 1, behind all others. Returns its first part's number; parts are numbered
+  /// through.
+  std::uint64_t add(std::uint32_t parts);
 
   struct turn {
     std::uint32_t stage = 0;
-    std::uint32_t part = 0;
+    std::uint64_t part = 0;
     friend bool operator==(const turn&, const turn&) = default;
   };
   /// What may begin now; each is told once.
   [[nodiscard]] std::vector<turn> begin();
   /// It has run, and took so long.
   void ended(turn what, std::int64_t duration_ns);
-  [[nodiscard]] bool done() const noexcept;
-  /// From the first turn's begin to the last one's end, if none waited for anything but its part and its stage.
-  [[nodiscard]] std::int64_t duration_ns() const noexcept;
+  /// All parts before this one have run on all stages.
+  [[nodiscard]] std::uint64_t done() const noexcept { return stages_.back().next; }
+  /// Forgets the oldest step, whose so many parts are done. Returns the time from its first turn's begin to its last
+  /// one's end, if none waited for anything but parts and stages.
+  std::int64_t take(std::uint32_t parts);
 
 private:
   struct stage_state {
-    std::uint32_t next = 0; ///< part
+    std::uint64_t next = 0; ///< part
     bool busy = false;
     std::int64_t free_at = 0;
   };
   struct part_state {
     std::uint32_t stage = 0; ///< its next
-    std::int64_t there_at = 0;
+    std::int64_t begun_at = 0;
+    std::int64_t there_at = 0; ///< at its next stage, or at the end
   };
+  [[nodiscard]] part_state& state_of(std::uint64_t part) { return parts_[part - taken_]; }
   std::vector<stage_state> stages_;
-  std::vector<part_state> parts_;
+  std::uint64_t taken_ = 0; ///< parts
+  std::deque<part_state> parts_; ///< those after them
 };
 
 } // namespace godwit::protocols
