@@ -34,7 +34,8 @@ task<instance_facts> instance::load() {
   if (!outcome->made)
     throw std::runtime_error(outcome->error.empty() ? "make_executor gave neither an executor nor an error"
                                                     : outcome->error);
-  stop_shards(runtime::stop_reason::shutdown); // of a model that was loaded before
+  end_line("another model is loaded"); // of one that was loaded before
+  stop_shards(runtime::stop_reason::shutdown);
   executor_ = std::move(outcome->made);
   spawn_shards();
   const auto& info = executor_->info();
@@ -126,7 +127,7 @@ std::uint32_t instance::steps_max() const noexcept {
 
 void instance::give_up(const std::string& why, runtime::trace::span& span) {
   // The others may wait for the one that failed; nothing that they have can be trusted.
-  for (const auto& other : std::exchange(line_, {})) other->end("another step failed: " + why);
+  end_line("another step failed: " + why);
   stop_shards(runtime::stop_reason::killed);
   executor_.reset();
   span.add("error", why);
@@ -149,9 +150,9 @@ struct instance::staged_step {
   explicit staged_step(std::vector<protocols::step_input> cut) : parts(std::move(cut)), outputs(parts.size()) {}
 
   std::vector<protocols::step_input> parts;
-  std::vector<protocols::step_output> outputs; ///< of the last stage
-  std::uint64_t first = 0;                     ///< part, in the schedule
-  std::int64_t duration_ns = 0;                ///< once it has ended
+  std::vector<protocols::step_output> outputs;         ///< of the last stage
+  std::uint64_t first = 0;                             ///< part, in the schedule
+  std::int64_t duration_ns = 0;                        ///< once it has ended
   std::optional<runtime::completer<std::string>> done; ///< until it has been called
 
   void end(std::string error) {
@@ -160,8 +161,8 @@ struct instance::staged_step {
 };
 
 task<protocols::step_output> instance::execute_on_stages(protocols::step_input input, runtime::trace::span span) {
-  const auto count = protocols::step_parts_for(input.tokens(), static_cast<std::uint32_t>(shards_.size()),
-                                               options_.pipeline_rows);
+  const auto count =
+      protocols::step_parts_for(input.tokens(), static_cast<std::uint32_t>(shards_.size()), options_.pipeline_rows);
   const auto whole = std::make_shared<staged_step>(protocols::cut_step(std::move(input), count));
   span.add("parts", std::to_string(whole->parts.size()));
   const auto begin = [this, whole](runtime::completer<std::string> done) {
@@ -176,6 +177,10 @@ task<protocols::step_output> instance::execute_on_stages(protocols::step_input i
   auto output = protocols::join_parts(std::move(whole->outputs));
   output.duration_ns = whole->duration_ns;
   co_return output;
+}
+
+void instance::end_line(const std::string& why) {
+  for (const auto& one : std::exchange(line_, {})) one->end(why);
 }
 
 void instance::begin_turns() {
@@ -212,7 +217,8 @@ task<void> instance::run_turn(protocols::stage_schedule::turn what, std::shared_
 
 void instance::spawn_shards() {
   staged_ = !executor_->stages().empty();
-  schedule_ = protocols::stage_schedule(static_cast<std::uint32_t>(std::max<std::size_t>(1, executor_->stages().size())));
+  schedule_ =
+      protocols::stage_schedule(static_cast<std::uint32_t>(std::max<std::size_t>(1, executor_->stages().size())));
   for (const auto& device : staged_ ? executor_->stages() : executor_->shards()) {
     shards_.push_back(spawn<shard>(device, options_.layers_per_advance));
     monitor(shards_.back(), [this, rank = shards_.size() - 1, who = shards_.back()](runtime::stop_reason reason) {

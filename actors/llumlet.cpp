@@ -195,18 +195,21 @@ task<void> llumlet::run_steps() {
     if (!input) break;
     settle(planner_->take_effects());
     planning_ = false;
-    auto output = co_await ask(options_.instance, options_.step_timeout, std::move(*input));
+    const auto steps_max = planner_->settings().steps_max;
+    auto output = co_await ask(options_.instance, options_.step_timeout * steps_max, std::move(*input));
     if (!output) {
       options_.log.error("instance {} failed in a step: {}", options_.id.value(), output.error().message);
       quit(runtime::stop_reason::failed);
       co_return;
     }
     const auto alone = now() - std::max(began, std::exchange(step_ended_, now()));
-    settle(planner_->complete(*output, (now() - began).count(), std::max<std::int64_t>(alone.count(), 1)));
+    planning_ = true; // first this one's end
+    settle(planner_->complete(*output, (now() - began).count(), steps_max == 1 ? 0 : alone.count()));
     hand_over();
     if (options_.recount) recount();
     report_soon();
-    if (planner_->settings().steps_max == 1) continue;
+    if (steps_max == 1) continue;
+    planning_ = false;
     --steps_; // others may have waited for what this one had
     begin_steps();
     co_return;

@@ -39,11 +39,10 @@ bool simulated(const runtime::config::setting& s) {
   for (const std::string_view table :
        {"scheduler.", "scaling.", "migration.", "priorities.", "llumlet.", "speculation.", "kv_store.", "admission."})
     if (s.name.starts_with(table)) return true;
-  for (const std::string_view one :
-       {"model.context_max", "instances.roles", "instances.pipeline_parallel", "instances.pipeline_rows",
-        "instances.pipeline_steps",
-        "instances.step_timeout", "instances.restart_backoff_min", "instances.restart_backoff_max",
-        "frontend.attempts_max", "frontend.placement_timeout", "frontend.request_timeout"})
+  for (const std::string_view one : {"model.context_max", "instances.roles", "instances.pipeline_parallel",
+                                     "instances.pipeline_rows", "instances.pipeline_steps", "instances.step_timeout",
+                                     "instances.restart_backoff_min", "instances.restart_backoff_max",
+                                     "frontend.attempts_max", "frontend.placement_timeout", "frontend.request_timeout"})
     if (s.name == one) return true;
   return records(s) || joins_processes(s);
 }
@@ -167,9 +166,10 @@ void add_simulation_flags(CLI::App& command, sim_flags& flags) {
                   "A draft model beside that of each instance, on its device: a profile, as for --profile")
       ->type_name("NAME|FILE");
   command
-      .add_option("--central-scheduler", o.central,
-                  "One scheduler plans the steps of all instances in turn, and they stand still meanwhile: microseconds "
-                  "for each step and for each of its requests")
+      .add_option(
+          "--central-scheduler", o.central,
+          "One scheduler plans the steps of all instances in turn, and they stand still meanwhile: microseconds "
+          "for each step and for each of its requests")
       ->type_name("STEP[,REQUEST]");
   command
       .add_option("--kv-store-disk-rate", o.disk_rate,

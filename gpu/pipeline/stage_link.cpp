@@ -9,7 +9,7 @@ namespace godwit::gpu::pipeline {
 
 namespace {
 
-/// More than the parts of any step (protocols::step_parts_max).
+/// More than may wait between two stages (protocols::step_parts_max).
 constexpr std::size_t waiting_max = 256;
 constexpr std::uint64_t bytes_min = 1U << 12U;
 /// Of what was out at once: buffers of all smaller sizes together take no more than those of the largest.

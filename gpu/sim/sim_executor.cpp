@@ -58,9 +58,9 @@ public:
     return central_ ? central_->plan(timers_.now(), input.slices.size()) : std::chrono::nanoseconds{0};
   }
 
-  std::shared_ptr<copy_load> copies_; ///< null: they take nothing
+  std::shared_ptr<copy_load> copies_;          ///< null: they take nothing
   std::shared_ptr<central_scheduler> central_; ///< null: plans take no time
-  std::shared_ptr<step_books> books_; ///< null: nobody counts
+  std::shared_ptr<step_books> books_;          ///< null: nobody counts
   bool counts_steps_ = true;
   std::shared_ptr<sim_adapters> adapters_;
   step_factors factors_;
@@ -75,9 +75,9 @@ public:
       : owner_(owner), copies_(owner.copies_.get()), remembers_(owner.tokens_->remembers()),
         decodes_(copies_ &&
                  std::ranges::all_of(input.slices, [](const auto& s) { return s.tokens.size() - s.drafted == 1; })),
-        layers_(owner.info_.layers), requests_(static_cast<std::uint32_t>(input.slices.size())), tokens_(input.tokens()),
-        time_(owner.time_of(input)), stall_(owner.stall_of(input)), copied_before_(taken_by_copies()),
-        input_(std::move(input)) {
+        layers_(owner.info_.layers), requests_(static_cast<std::uint32_t>(input.slices.size())),
+        tokens_(input.tokens()), time_(owner.time_of(input)), stall_(owner.stall_of(input)),
+        copied_before_(taken_by_copies()), input_(std::move(input)) {
     if (!remembers_) run(); // what comes of it is known now, and so many steps are under way
   }
   ~sim_forward() override {

@@ -12,6 +12,7 @@ namespace {
 constexpr double decodes_kept = 8;
 constexpr double light_kept = 16;
 constexpr double starts_kept = 64;
+constexpr double overlap_least = 1.0 / 64; // as many steps as ever overlap
 constexpr double slow_at_most = 8;         // times as long as usual
 constexpr double tokens_least = 4;         // steps that say something of one unknown
 constexpr double pairs_least = 16;         // and of two
@@ -29,28 +30,29 @@ void approach(double& mean, double value, double kept) noexcept {
 } // namespace
 
 void pace_meter::took(const step_sample& step) noexcept {
+  const auto ns = static_cast<double>(step.took_ns);
   if (step.took_ns <= 0) return;
-  const auto took = static_cast<double>(step.took_ns);
-  const auto ns = step.alone_ns > 0 ? static_cast<double>(step.alone_ns) : took;
+  const double alone = step.alone_ns > 0 ? std::min(static_cast<double>(step.alone_ns) / ns, 1.0) : 1.0; // share of it
+  if (alone < 1 || alone_share_ < 1) alone_share_ += (alone - alone_share_) / decodes_kept;
   if (step.prompt_tokens <= light_tokens && step.decodes <= light_decodes) approach(light_, ns, light_kept);
   if (step.decoding > 0 && step.decoded_tokens > 0)
-    approach(decode_, took * step.decoding / step.decoded_tokens, decodes_kept);
+    approach(decode_, ns * step.decoding / step.decoded_tokens, decodes_kept);
   if (step.prompt_tokens > 0) {
-    prompt_ns_ += step.decodes > 0 ? std::max(ns - without_prompts(step.decodes), 0.0) : ns;
-    fit(step, ns);
+    prompt_ns_ += alone * (step.decodes > 0 ? std::max(ns - without_prompts(step.decodes), 0.0) : ns);
+    fit(step);
   } else if (step.decodes > 0) {
     approach(base_, ns, decodes_kept);
     approach(base_count_, step.decodes, decodes_kept);
   }
-  blocks_.took(ns, step.blocks_granted, step.blocks_used);
-  places_.took(ns, step.places_granted, step.places_used);
+  blocks_.took(alone * ns, step.blocks_granted, step.blocks_used);
+  places_.took(alone * ns, step.places_granted, step.places_used);
 }
 
-void pace_meter::fit(const step_sample& step, double step_ns) noexcept {
+void pace_meter::fit(const step_sample& step) noexcept {
   const double n = step.prompt_tokens, p = step.prompt_pairs;
   const double base = without_prompts(step.decodes);
   // What is measured of steps without prompts varies, and may be too much as yet.
-  double ns = std::max(step_ns - base, -base / 2);
+  double ns = std::max(static_cast<double>(step.took_ns) - base, -base / 2);
   double keep = 1 - 1 / prompts_kept;
   if (const double usual = n * token_ + p * pair_; usual > 0) {
     // Once the machine stood still; what goes on being slow is seen all the same, by and by.
@@ -128,6 +130,7 @@ step_pace pace_meter::pace(std::size_t decoding, std::uint64_t blocks_used, std:
   out.step = without_prompts(static_cast<double>(decoding));
   out.light = base_count_ > 0 ? std::min(light_, base_) : light_;
   if (decoding > 0) out.decode = decode_;
+  out.overlap = 1 / std::max(alone_share_, overlap_least);
   out.knows_prompts = prompts_ > 0;
   out.token = token_;
   out.pair = pair_;

@@ -60,15 +60,13 @@ void planner::continue_running(outline& d, bool decodes) {
       if (!d.leaving) d.leaving = leaving();
       return *d.leaving > d.waits_for_swaps;
     };
-    while (tokens_that_fit(r) == 0 && !waits()) {
-      auto* const victim = victim_behind(r);
-      if (victim == nullptr) break;
-      preempt(*victim, d);
-    }
+    while (tokens_that_fit(r) == 0 && !waits() && next_victim() != nullptr && next_victim() != &r)
+      preempt(*next_victim(), d);
     if (tokens_that_fit(r) == 0) ++d.waits_for_swaps;
+    const auto shares = d.shares.size();
     schedule(r, d);
     ++place;
-    --most;
+    most -= d.shares.size() - shares;
   }
 }
 
@@ -80,13 +78,9 @@ std::size_t planner::decodes_at_most() const noexcept {
   return (static_cast<std::size_t>(all) + settings_.steps_max - 1) / settings_.steps_max;
 }
 
-planned_request* planner::victim_behind(const planned_request& r) const noexcept {
-  for (auto place = running_.size(); place-- > 0;) {
-    auto* const last = running_[place].second;
-    if (last == &r) break;
-    if (!last->in_flight) return last;
-  }
-  return nullptr;
+planned_request* planner::next_victim() const noexcept {
+  auto* const last = running_.last().second;
+  return last->in_flight ? nullptr : last;
 }
 
 void planner::end_as_too_large(planned_request& r) {
@@ -114,9 +108,8 @@ void planner::start_outranking(outline& d) {
     if (!started && !suffices_to_preempt_for(r)) return;
     while (!started && outranks_running(r)) {
       if (waits_for_swaps(r)) return;
-      auto* const victim = victim_behind(r);
-      if (victim == nullptr || victim->priority <= r.priority) return; // steps compute the others
-      preempt(*victim, d);
+      if (next_victim() == nullptr) return;
+      preempt(*next_victim(), d);
       started = starts();
     }
     if (!started) return;
@@ -135,7 +128,9 @@ bool planner::suffices_to_preempt_for(const planned_request& r) const {
   std::uint64_t kept = blocks_to_reserve(r);
   std::uint64_t room = std::uint64_t{ledger_.available()} + leaving();
   std::uint64_t held = 0;
-  const auto is_outranked = [&r](const batch::entry& running) { return running.first.priority > r.priority; };
+  const auto is_outranked = [&r](const batch::entry& running) {
+    return running.first.priority > r.priority && !running.second->parks; // what is parked keeps its blocks
+  };
   for (const auto& running : running_) {
     if (is_outranked(running))
       held += running.second->blocks.size();

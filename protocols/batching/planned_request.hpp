@@ -30,7 +30,7 @@ struct planned_request {
   std::uint8_t drafts_failed = 0; ///< times in a row that nothing of a draft was right
   std::uint8_t drafts_next = 4;   ///< tokens to draft at most: more as they are right, fewer as they are not
   bool started = false;           ///< has run before
-  bool in_flight = false;         ///< part of the running step
+  bool in_flight = false;         ///< part of a running step
   bool dropped = false;           ///< cancelled or superseded while in flight: leaves as the step completes
   bool parked = false;            ///< out of queue and batch
   bool parks = false;             ///< in flight, and is parked as the step completes

@@ -116,6 +116,7 @@ std::vector<stage_schedule::turn> stage_schedule::begin() {
   for (std::uint32_t stage = 0; stage < stages_.size(); ++stage) {
     auto& its = stages_[stage];
     if (its.busy || its.next == end || state_of(its.next).stage != stage) continue;
+    if (stage + 1 < stages_.size() && its.next - stages_[stage + 1].next >= step_parts_max) continue;
     its.busy = true;
     now.push_back({stage, its.next});
   }

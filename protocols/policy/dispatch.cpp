@@ -30,7 +30,7 @@ double rough(const step_pace& pace) noexcept { return pace.step + 512 * pace.tok
 bool makes_sense(const step_pace& pace) noexcept {
   for (const double ns : {pace.step, pace.token, pace.pair})
     if (!std::isfinite(ns) || ns < 0) return false;
-  return pace.knows_prompts;
+  return pace.knows_prompts && std::isfinite(pace.overlap) && pace.overlap >= 1;
 }
 
 /// A head of line that lacks memory has it after a round or two and the migrations of these, where others have some.

@@ -34,7 +34,7 @@ double expected_ttft_ns(const load_report& load, const step_pace& pace, const ex
   const auto tokens = request.tokens;
   const auto known = std::min(request.known, tokens > 0 ? tokens - 1 : 0); // the last one is always computed
   const double decoding = load.running;
-  const double room = std::max(static_cast<double>(load.step_tokens) - decoding, 1.0);
+  const double room = std::max(static_cast<double>(load.step_tokens) - decoding / pace.overlap, 1.0);
   const auto computed = [&](double count, double pairs) {
     return std::ceil(count / room) * pace.step + count * pace.token + pairs * pace.pair;
   };
@@ -49,9 +49,11 @@ double expected_ttft_ns(const load_report& load, const step_pace& pace, const ex
   if (load.running_max > 0)
     room_made = std::max(room_made, static_cast<double>(lacking(places, load.running_max)) * pace.place);
 
-  const double step_under_way = load.running > 0 ? pace.step / 2 : 0;
-  return step_under_way +
-         std::max(computed(ahead + own, ahead_pairs + own_pairs), room_made + computed(own, own_pairs));
+  const double step_under_way = load.running > 0 ? pace.step / 2 / pace.overlap : 0;
+  // Of those before it the next ones begin while the first are under way; its own steps follow one another.
+  const double in_line = pace.overlap > 1 ? computed(ahead, ahead_pairs) / pace.overlap + computed(own, own_pairs)
+                                          : computed(ahead + own, ahead_pairs + own_pairs);
+  return step_under_way + std::max(in_line, room_made + computed(own, own_pairs));
 }
 
 double expected_alone_ns(const step_pace& pace, std::uint32_t step_tokens, std::uint32_t tokens) noexcept {

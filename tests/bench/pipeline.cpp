@@ -1,5 +1,6 @@
 // A pipeline of devices against one of them: a prompt in parts, which the stages compute at once, and requests that
-// decode, all in one step or in two that are under way at once. Each device is a thread of the CPU; what goes from stage to stage is copied.
+// decode, all in one step or in two that are under way at once. Each device is a thread of the CPU; what goes from
+// stage to stage is copied.
 #include "support/bench.hpp"
 
 #include <godwit/gpu/cpu/cpu_executor.hpp>
@@ -63,8 +64,8 @@ double run_whole(executor& on, protocols::step_input input) {
   return seconds() - start;
 }
 
-/// Each of these steps, in `count` parts, as often as `rounds` says: again when it has ended, while the others are under
-/// way. Each turn ends on its device's thread; the next ones begin here, as they do at an instance's actor.
+/// Each of these steps, in `count` parts, as often as `rounds` says: again when it has ended, while the others are
+/// under way. Each turn ends on its device's thread; the next ones begin here, as they do at an instance's actor.
 double run_in_parts(executor& on, const std::vector<protocols::step_input>& steps, std::uint32_t count,
                     std::uint32_t rounds = 1) {
   const auto stages = on.stages();

@@ -226,8 +226,8 @@ TEST(SimCommand, RefusesWhatWouldDoNothing) {
         << fine;
 }
 
-// Figure 16 of Llumnix: instances that one scheduler plans for wait for one another, more with every one of them, and from
-// where the plans of all take longer than a step each token takes that long.
+// Figure 16 of Llumnix: instances that one scheduler plans for wait for one another, more with every one of them, and
+// from where the plans of all take longer than a step each token takes that long.
 TEST(SimCommand, InstancesThatOneSchedulerPlansForWaitForOneAnother) {
   const auto run = [](int instances, const std::string& more) {
     const auto result = typed(fmt::format("--json --lengths fixed:64:64 --rate {} --requests {} --instances {} {}",

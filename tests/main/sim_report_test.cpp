@@ -305,8 +305,9 @@ TEST(SimReport, SaysHowBusyDevicesWereAndHowFullTheirSteps) {
   EXPECT_DOUBLE_EQ(json.at("steps").at("tokens_mean").as_double(), 15);
   EXPECT_DOUBLE_EQ(json.at("steps").at("busy_share").as_double(), 0.2);
   EXPECT_FALSE(json.contains("central_scheduler"));
-  EXPECT_NE(to_table(setup, report).find("20, of 2.50 requests and 15.00 tokens on average; devices busy 20.0 % of the time"),
-            std::string::npos);
+  EXPECT_NE(
+      to_table(setup, report).find("20, of 2.50 requests and 15.00 tokens on average; devices busy 20.0 % of the time"),
+      std::string::npos);
 
   gpu::sim::central_scheduler central(std::chrono::microseconds(200), std::chrono::microseconds(0));
   for (int i = 0; i < 2; ++i) (void)central.plan(std::chrono::seconds(1), 1);

@@ -56,6 +56,29 @@ TEST(PaceMeter, TellsWhatTokensCostFromWhatTheyAttendTo) {
   EXPECT_EQ(meter.pace(0, 10, 5).decode, 0);
 }
 
+// Four stages, all of them busy: each step takes 8 ms, and one ends every two.
+TEST(PaceMeter, TellsHowManyStepsOverlap) {
+  pace_meter alone, overlapping;
+  EXPECT_EQ(alone.pace(1, 1, 1).overlap, 1);
+  for (int i = 0; i < 200; ++i) {
+    auto step = i % 4 == 0 ? device::step(4, 0, 300) : device::step(4);
+    step.blocks_granted = 1;
+    step.blocks_used = 100;
+    alone.took(step);
+    step.alone_ns = step.took_ns / 4;
+    overlapping.took(step);
+  }
+  const auto one = alone.pace(4, 100, 1), four = overlapping.pace(4, 100, 1);
+  EXPECT_EQ(one.overlap, 1);
+  EXPECT_NEAR(four.overlap, 4, 0.01);
+  EXPECT_EQ(four.step, one.step) << "of a whole step";
+  EXPECT_EQ(four.token, one.token);
+  EXPECT_EQ(four.decode, one.decode);
+  EXPECT_LT(four.block, one.block) << "what becomes free does in less time";
+  EXPECT_NEAR(static_cast<double>(overlapping.prompt_ns_total()), static_cast<double>(alone.prompt_ns_total()) / 4,
+              static_cast<double>(alone.prompt_ns_total()) * 0.001);
+}
+
 TEST(PaceMeter, PutsAllDownToTheTokensWherePromptsAreAlike) {
   pace_meter meter;
   for (int i = 0; i < 100; ++i) meter.took(device::step(0, 0, 512));

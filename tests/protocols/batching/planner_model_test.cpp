@@ -459,7 +459,7 @@ INSTANTIATE_TEST_SUITE_P(
         mode{"continuous_without", batching_mode::continuous, false},
         mode{"continuous_in_a_pipeline", batching_mode::continuous, true, false, false, false, queue_order::fcfs, false,
              2},
-        mode{"continuous_with_all_in_a_pipeline", batching_mode::continuous, true, true, true, true, queue_order::fcfs,
+        mode{"continuous_with_all_in_a_pipeline", batching_mode::continuous, true, true, true, true, queue_order::sjf,
              false, 3},
         mode{"static_in_a_pipeline", batching_mode::static_batch, true, false, false, false, queue_order::fcfs, false,
              3},

@@ -53,6 +53,18 @@ TEST(ExpectedTtft, IsThatOfThePromptOnAnIdleInstance) {
   EXPECT_DOUBLE_EQ(ttft_ms(idle, 0), 0);
 }
 
+// What is before it goes through the stages one behind the other, its own steps do not.
+TEST(ExpectedTtft, IsLessBehindStepsThatOverlap) {
+  auto busy = measured(load_of(1, 40, 8));
+  busy.running_max = 64;
+  busy.prefill_tokens = 100;
+  busy.pace.overlap = 2;
+  EXPECT_DOUBLE_EQ(ttft_ms(busy, 104), 2.5 + (10 + 100) / 2.0 + 10 + 104)
+      << "104 tokens a step, beside four of the eight";
+  busy.pace.overlap = 1;
+  EXPECT_DOUBLE_EQ(ttft_ms(busy, 100), 5 + 20 + 200);
+}
+
 TEST(ExpectedTtft, CountsTheStepsOfThoseWhoDecode) {
   auto busy = measured(load_of(1, 40, 8));
   busy.running_max = 64;

@@ -47,9 +47,9 @@ struct instance_options {
   std::shared_ptr<void> keep;
 };
 
-/// Runs the steps of one model replica, one at a time, or through a pipeline one behind the other; they end in the order
-/// in which they came. Thin: what a step holds is the llumlet's decision, how it is
-/// computed the device's. When it ends, the step in flight is abandoned between two layers and the KV pool is freed.
+/// Runs the steps of one model replica, one at a time, or through a pipeline one behind the other; they end in the
+/// order in which they came. Thin: what a step holds is the llumlet's decision, how it is computed the device's. When
+/// it ends, the step in flight is abandoned between two layers and the KV pool is freed.
 ///
 /// A replica on several devices (gpu::executor::shards, gpu::executor::stages) has an actor for each, which this one
 /// spawns and gives every step to: to shards at once, to the stages of a pipeline one after the other, part by part. It
@@ -81,6 +81,8 @@ private:
   runtime::async::task<protocols::step_output> execute_on_stages(protocols::step_input input,
                                                                  runtime::trace::span span);
   void begin_turns();
+  /// Of all steps in the pipeline.
+  void end_line(const std::string& why);
   runtime::async::task<void> run_turn(protocols::stage_schedule::turn what, std::shared_ptr<staged_step> whole);
   [[nodiscard]] std::uint32_t steps_max() const noexcept;
   /// Throws what went wrong with a step on several devices, which are stopped.
@@ -93,7 +95,7 @@ private:
   std::vector<runtime::handle<shard_interface>>
       shards_; ///< by rank, or by stage; empty: one device, driven by this actor
   bool staged_ = false;
-  std::uint32_t steps_ = 0; ///< in flight
+  std::uint32_t steps_ = 0;                       ///< in flight
   std::deque<std::shared_ptr<staged_step>> line_; ///< in the pipeline, the oldest first
   protocols::stage_schedule schedule_{1};
 };

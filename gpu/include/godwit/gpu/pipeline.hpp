@@ -60,7 +60,7 @@ public:
   explicit stage_link(allocator from) : from_(std::move(from)) {}
 
   /// A buffer with room for so many bytes; it comes back when nobody has it any more. Throws out_of_memory, and
-  /// std::runtime_error where more wait than any step has parts.
+  /// std::runtime_error where more wait than may (protocols::stage_schedule).
   [[nodiscard]] std::shared_ptr<hidden_rows> empty(std::uint64_t bytes);
   void put(std::shared_ptr<hidden_rows> rows);
   /// The oldest. Throws std::runtime_error where there are none, or others than those of that step and so many.

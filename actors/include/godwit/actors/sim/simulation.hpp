@@ -137,8 +137,8 @@ struct simulation_result {
   slowed_steps slowed;                           ///< for the sake of migrations
   gpu::sim::step_books steps;
   std::optional<gpu::sim::central_scheduler> central; ///< as it was at the end
-  double migrating_seconds = 0;                  ///< of all instances, with a migration from or to them under way
-  std::int64_t duration_ns = 0;                  ///< virtual, until the last request ended, or the run
+  double migrating_seconds = 0;                       ///< of all instances, with a migration from or to them under way
+  std::int64_t duration_ns = 0;                       ///< virtual, until the last request ended, or the run
   double instance_seconds = 0;
   std::uint32_t instances_max = 0;
   std::uint64_t orders_given_up = 0;             ///< of autoscaling: they failed, or did not come in time

@@ -27,8 +27,8 @@ public:
     return stall;
   }
 
-  [[nodiscard]] std::uint64_t steps() const noexcept { return steps_; }                   ///< that were planned
-  [[nodiscard]] std::chrono::nanoseconds stalls() const noexcept { return stalls_; }      ///< together
+  [[nodiscard]] std::uint64_t steps() const noexcept { return steps_; }              ///< that were planned
+  [[nodiscard]] std::chrono::nanoseconds stalls() const noexcept { return stalls_; } ///< together
   [[nodiscard]] std::chrono::nanoseconds longest_stall() const noexcept { return longest_; }
 
 private:

@@ -10,7 +10,7 @@ namespace godwit::protocols {
 /// What is known of a step once it has run.
 struct step_sample {
   std::int64_t took_ns = 0;
-  std::int64_t alone_ns = 0; ///< of that, without what it ran behind earlier steps; 0: all of it
+  std::int64_t alone_ns = 0; ///< of that, without the time in which earlier steps were under way; 0: all of it
   std::uint32_t prompt_tokens = 0;
   double prompt_pairs = 0;          ///< attention_pairs of these
   std::uint32_t decodes = 0;        ///< requests
@@ -37,8 +37,8 @@ struct step_sample {
 /// `flow_kept`, what requests grow by taken off. Before anything has been seen of that, and never less than a tenth of
 /// it, all of it once a minute.
 ///
-/// Where steps overlap, as in a pipeline, who decodes waits for a whole step from token to token; what a prompt takes
-/// from others, and how soon there is room, goes by the time that each step adds.
+/// Where steps overlap, as in a pipeline, each takes as long as it takes, and adds less to those before it: what is
+/// told of steps and prompts is the former, and `overlap` how many times as much that is.
 ///
 /// O(1) for each step.
 class pace_meter {
@@ -76,14 +76,15 @@ private:
     void took(double ns, std::int64_t granted, std::uint64_t used_now) noexcept;
     [[nodiscard]] double until_next(std::uint64_t used_now) const noexcept;
   };
-  void fit(const step_sample& step, double step_ns) noexcept;
+  void fit(const step_sample& step) noexcept;
   void tell_apart() noexcept;
   [[nodiscard]] double without_prompts(double decoding) const noexcept;
 
   double base_ = 0;       ///< a step without prompts
   double base_count_ = 0; ///< requests in it
   double decode_ = 0;
-  double light_ = 0; ///< a step of hardly anything
+  double light_ = 0;       ///< a step of hardly anything
+  double alone_share_ = 1; ///< of what steps take, that they add
   double tokens2_ = 0, pairs2_ = 0, tokens_pairs_ = 0, tokens_ns_ = 0, pairs_ns_ = 0, ns2_ = 0; ///< sums of products
   double prompts_ = 0;
   double prompt_ns_ = 0;

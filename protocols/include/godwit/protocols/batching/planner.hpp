@@ -90,7 +90,7 @@ struct request_view {
   std::uint32_t computed = 0;    ///< leading tokens whose KV is there
   std::uint32_t blocks_most = 0; ///< that it can ever have
   std::uint32_t preemptions = 0; ///< when it changes, the KV is not what it was
-  bool in_flight = false;        ///< part of the running step, which may write behind `computed`
+  bool in_flight = false;        ///< part of a running step, which may write behind `computed`
   std::vector<block_id> blocks;  ///< of the computed tokens; the full ones stay what they are while the request runs
   [[nodiscard]] std::uint32_t full_blocks() const noexcept { return computed / tokens_per_block; }
 };
@@ -99,11 +99,13 @@ struct request_view {
 ///
 /// Problem: many requests share a fixed pool of blocks and a bounded step, arrive and leave at any time, and none may
 /// be lost, stall for ever, or see a token twice. Contract: `plan` -> run the step -> `complete`, one step in flight at
-/// a time; `admit` and `cancel` at any moment, also between the two. After each call take the effects (`complete`
-/// returns them, `take_effects` gives those of the other calls).
+/// a time, or up to `steps_max`, which run and complete in the order in which they were planned; `admit` and `cancel`
+/// at any moment, also between the two. After each call take the effects (`complete` returns them, `take_effects` gives
+/// those of the other calls).
 /// * Order: by priority (lower first), then arrival, then admission. Whoever lacks blocks takes them from the last
 /// running request in this order, which is preempted: it loses its blocks, waits, and is recomputed later from prompt
-/// and answer so far. The first request in the order can therefore always go on: no livelock.
+/// and answer so far. While a step computes that one, who lacks blocks waits for the step's end. The first request in
+/// the order can therefore always go on: no livelock.
 /// * Queue: in the same order, or by another rule among requests of one priority that have not run yet (queue_order).
 /// Waiting requests start in the queue's order without overtaking.
 /// * With a swap space (`swap_slots`), a preempted request's KV may go to the host's memory instead, and come back
@@ -116,7 +118,8 @@ struct request_view {
 /// free blocks go; those that the model draws, too, are part of the answer. An update may then have several tokens.
 /// * A token is sent once: after preemption and re-dispatch the next token has index answer.size().
 /// * The answer does not depend on pool size, budget, preemptions or prefix hits (given a model that does not).
-/// * Cancelled: blocks are freed at once, or, when the running step uses them, as it completes; those on their way to
+/// * Of steps in flight each has other requests, of those that decode about as many as the others.
+/// * Cancelled: blocks are freed at once, or, when a step in flight uses them, as it completes; those on their way to
 /// the swap space with the caller's next word of them.
 /// * Moving (Llumnix, OSDI '24, section 4.2): `park` takes a request out with its blocks; `snapshot` is what moves
 /// besides them; then `cancel` or `unpark`. At the other end `hold_place` and `reserve` make room, and `adopt` lets the
@@ -172,7 +175,7 @@ public:
 
   enum class parking : std::uint8_t { unknown, parked, parked_after_step };
   /// Takes the request out of queue or batch. It keeps its blocks and computed tokens, is not planned and not
-  /// preempted. While it is part of the step in flight it leaves as the step completes (whose token is sent as ever).
+  /// preempted. While it is part of a step in flight it leaves as the step completes (whose token is sent as ever).
   /// Named in `parked` once it is out, or in `gone` when it ended before.
   parking park(request_id id, epoch under);
   /// What moves of a parked request besides its KV. `tail_from`: how much of the answer the home has. The tail begins
@@ -377,8 +380,8 @@ private:
   cancellation drop(planned_request& r);
   /// How many of those that decode a step takes, where several are under way at once.
   [[nodiscard]] std::size_t decodes_at_most() const noexcept;
-  /// Who loses its blocks next so that `r` can go on: the last one behind it which no step computes. Null: there is none.
-  [[nodiscard]] planned_request* victim_behind(const planned_request& r) const noexcept;
+  /// Who loses its blocks next: the last of the batch. Null: a step computes it, and it can when that has ended.
+  [[nodiscard]] planned_request* next_victim() const noexcept;
 
   planner_settings settings_;
   block_ledger ledger_;

@@ -10,7 +10,7 @@
 
 namespace godwit::protocols {
 
-/// Of a step, at most.
+/// Of a step, at most; and the most that wait between two stages, of all steps together.
 inline constexpr std::uint32_t step_parts_max = 64;
 
 /// Into how many parts a step of so many rows is best cut for devices that run them one behind the other.
@@ -32,8 +32,9 @@ inline constexpr std::uint32_t step_parts_max = 64;
 [[nodiscard]] step_output join_parts(std::vector<step_output> parts);
 
 /// Which part may run on which stage, when. A stage runs one part at a time, in order; a part runs on one stage after
-/// the other. Steps may follow each other into the pipeline, as Orca has its batches (OSDI '22, section 4.2): the first
-/// stage begins the next one's parts while later stages have this one's. They leave it in the order in which they came.
+/// the other, and a stage that has got far ahead of the next one waits. Steps may follow each other into the pipeline,
+/// as Orca has its batches (OSDI '22, section 4.2): the first stage begins the next one's parts while later stages have
+/// this one's. They leave it in the order in which they came.
 class stage_schedule {
 public:
   /// At least 1.
@@ -55,7 +56,7 @@ public:
   /// All parts before this one have run on all stages.
   [[nodiscard]] std::uint64_t done() const noexcept { return stages_.back().next; }
   /// Forgets the oldest step, whose so many parts are done. Returns the time from its first turn's begin to its last
-  /// one's end, if none waited for anything but parts and stages.
+  /// one's end, as it would be if stages with something before them never stood idle.
   std::int64_t take(std::uint32_t parts);
 
 private:
@@ -71,7 +72,7 @@ private:
   };
   [[nodiscard]] part_state& state_of(std::uint64_t part) { return parts_[part - taken_]; }
   std::vector<stage_state> stages_;
-  std::uint64_t taken_ = 0; ///< parts
+  std::uint64_t taken_ = 0;      ///< parts
   std::deque<part_state> parts_; ///< those after them
 };
 

@@ -1,0 +1,188 @@
+// Several steps in flight, as in a pipeline of devices.
+#include <godwit/protocols/batching/planner.hpp>
+#include <godwit/protocols/ensure.hpp>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <numeric>
+#include <optional>
+#include <utility>
+#include <vector>
+
+namespace godwit::protocols {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+planner_settings overlapping(std::uint32_t steps, std::uint32_t blocks) {
+  planner_settings settings;
+  settings.blocks = blocks;
+  settings.context_length = 1000;
+  settings.step_tokens_max = 64;
+  settings.steps_max = steps;
+  settings.running_max = 8;
+  settings.waiting_max = 100;
+  settings.prefix_caching = false;
+  return settings;
+}
+
+generate_request asks_for(std::uint64_t id, std::size_t prompt, std::uint32_t answer, std::int32_t priority = 0) {
+  generate_request request;
+  request.request = request_id{id};
+  request.epoch = epoch{1};
+  request.prompt.resize(prompt);
+  std::iota(request.prompt.begin(), request.prompt.end(), static_cast<token_id>(id * 1000));
+  request.stop.max_tokens = answer;
+  request.priority = priority;
+  return request;
+}
+
+step_output drawn_by(const step_input& input) {
+  step_output output;
+  output.step = input.step;
+  for (const auto& slice : input.slices)
+    if (slice.samples) output.tokens.emplace_back(token_id{7});
+  return output;
+}
+
+std::vector<std::uint64_t> those_in(const std::optional<step_input>& step) {
+  std::vector<std::uint64_t> ids;
+  if (step)
+    for (const auto& slice : step->slices) ids.push_back(slice.request.value());
+  return ids;
+}
+
+step_effects ends(planner& p, const step_input& step) {
+  auto effects = p.complete(drawn_by(step));
+  p.check();
+  return effects;
+}
+
+TEST(PlannerOverlap, StepsInFlightHaveOtherRequestsEach) {
+  planner p(overlapping(2, 40));
+  for (std::uint64_t id = 1; id <= 5; ++id) ASSERT_TRUE(p.admit(asks_for(id, 4, 50)).accepted());
+  auto first = p.plan();
+  EXPECT_THAT(those_in(first), ElementsAre(1, 2, 3, 4, 5)) << "prompts";
+  EXPECT_FALSE(p.plan()) << "who is in flight is not planned again";
+  (void)ends(p, *first);
+  first = p.plan();
+  EXPECT_THAT(those_in(first), ElementsAre(1, 2, 3)) << "a half of those that decode";
+  auto second = p.plan();
+  EXPECT_THAT(those_in(second), ElementsAre(4, 5));
+  EXPECT_EQ(p.steps_in_flight(), 2U);
+  EXPECT_THROW((void)p.plan(), contract_violation);
+  EXPECT_THROW((void)p.complete(drawn_by(*second)), contract_violation) << "the oldest ends first";
+  p.check();
+}
+
+TEST(PlannerOverlap, WhoHasEndedLeavesNoStepWithLess) {
+  planner p(overlapping(2, 40));
+  for (std::uint64_t id = 1; id <= 6; ++id) ASSERT_TRUE(p.admit(asks_for(id, 4, id > 3 ? 2 : 50)).accepted());
+  (void)ends(p, *p.plan());
+  auto first = p.plan();
+  EXPECT_THAT(those_in(first), ElementsAre(1, 2, 3));
+  auto second = p.plan();
+  EXPECT_THAT(those_in(second), ElementsAre(4, 5, 6));
+  (void)ends(p, *first);
+  first = p.plan();
+  EXPECT_EQ(ends(p, *second).gone.size(), 3U);
+  EXPECT_FALSE(p.plan()) << "all that are left are in flight";
+  (void)ends(p, *first);
+  EXPECT_THAT(those_in(p.plan()), ElementsAre(1, 2));
+  EXPECT_THAT(those_in(p.plan()), ElementsAre(3));
+}
+
+TEST(PlannerOverlap, CancelledInOneStepItLeavesWithThatOne) {
+  planner p(overlapping(2, 40));
+  for (std::uint64_t id = 1; id <= 2; ++id) ASSERT_TRUE(p.admit(asks_for(id, 4, 50)).accepted());
+  (void)ends(p, *p.plan());
+  const auto first = p.plan(), second = p.plan();
+  EXPECT_EQ(p.cancel({request_id{2}, epoch{1}}), planner::cancellation::freed_after_step);
+  EXPECT_EQ(p.park(request_id{1}, epoch{1}), planner::parking::parked_after_step);
+  const auto effects = ends(p, *first);
+  EXPECT_THAT(effects.parked, ElementsAre(request_id{1}));
+  EXPECT_THAT(effects.gone, IsEmpty());
+  EXPECT_THAT(ends(p, *second).gone, ElementsAre(request_id{2}));
+}
+
+// Two requests of two blocks each fill a pool of four; the first one wants a third.
+TEST(PlannerOverlap, WhoIsLastInOrderLosesItsBlocksWhenItsStepHasEnded) {
+  planner p(overlapping(2, 4));
+  ASSERT_TRUE(p.admit(asks_for(1, 30, 50)).accepted());
+  ASSERT_TRUE(p.admit(asks_for(2, 20, 50)).accepted());
+  (void)ends(p, *p.plan());
+  for (int token = 0; token < 2; ++token) {
+    const auto first = p.plan(), second = p.plan();
+    EXPECT_THAT(those_in(first), ElementsAre(1));
+    EXPECT_THAT(those_in(second), ElementsAre(2));
+    (void)ends(p, *first);
+    if (token == 1) {
+      EXPECT_FALSE(p.plan()) << "33 tokens, and a step computes the one behind it";
+      EXPECT_THAT(p.take_effects().preempted, IsEmpty());
+    }
+    (void)ends(p, *second);
+  }
+  EXPECT_THAT(those_in(p.plan()), ElementsAre(1));
+  EXPECT_THAT(p.take_effects().preempted, ElementsAre(request_id{2}));
+  p.check();
+}
+
+// What outranks both would need the blocks of both.
+TEST(PlannerOverlap, NobodyIsPreemptedBesideOneThatIsToBeParked) {
+  planner p(overlapping(2, 4));
+  ASSERT_TRUE(p.admit(asks_for(1, 20, 50, 6)).accepted());
+  ASSERT_TRUE(p.admit(asks_for(2, 20, 50, 5)).accepted());
+  (void)ends(p, *p.plan());
+  const auto first = p.plan(), second = p.plan();
+  ASSERT_THAT(those_in(first), ElementsAre(2));
+  (void)ends(p, *first);
+  const auto third = p.plan();
+  ASSERT_THAT(those_in(third), ElementsAre(2));
+  (void)ends(p, *second);
+  EXPECT_EQ(p.park(request_id{2}, epoch{1}), planner::parking::parked_after_step);
+  ASSERT_TRUE(p.admit(asks_for(3, 50, 50)).accepted());
+  EXPECT_THAT(those_in(p.plan()), ElementsAre(1)) << "the last one, whose blocks alone would not suffice, goes on";
+  EXPECT_THAT(p.take_effects().preempted, IsEmpty());
+  EXPECT_THAT(ends(p, *third).parked, ElementsAre(request_id{2}));
+}
+
+// The first one lacks a block, and the last one, whose it would be, is in a step: the one between has the share.
+TEST(PlannerOverlap, WhoCannotGoOnTakesNobodysShareOfAStep) {
+  planner p(overlapping(3, 4));
+  ASSERT_TRUE(p.admit(asks_for(1, 30, 50)).accepted());
+  ASSERT_TRUE(p.admit(asks_for(2, 4, 50)).accepted());
+  ASSERT_TRUE(p.admit(asks_for(3, 4, 50)).accepted());
+  (void)ends(p, *p.plan());
+  std::vector<step_input> steps;
+  for (std::uint64_t id = 1; id <= 3; ++id) {
+    steps.push_back(*p.plan());
+    ASSERT_THAT(those_in(steps.back()), ElementsAre(id));
+  }
+  for (std::uint64_t id = 1; id <= 3; ++id) {
+    (void)ends(p, steps[id - 1]);
+    steps.push_back(*p.plan());
+    ASSERT_THAT(those_in(steps.back()), ElementsAre(id));
+  }
+  (void)ends(p, steps[3]); // 33 tokens
+  EXPECT_FALSE(p.plan());
+  (void)ends(p, steps[4]);
+  EXPECT_THAT(those_in(p.plan()), ElementsAre(2));
+  (void)ends(p, steps[5]);
+  EXPECT_THAT(those_in(p.plan()), ElementsAre(1));
+  EXPECT_THAT(p.take_effects().preempted, ElementsAre(request_id{3}));
+}
+
+TEST(PlannerOverlap, ADraftModelDraftsForOneStepAtATime) {
+  auto settings = overlapping(2, 4);
+  settings.speculation.model_max = 3;
+  EXPECT_NE(settings.validate(), "");
+  settings.steps_max = 1;
+  EXPECT_EQ(settings.validate(), "");
+  settings.steps_max = 0;
+  EXPECT_NE(settings.validate(), "");
+}
+
+} // namespace
+} // namespace godwit::protocols
