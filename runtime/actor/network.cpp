@@ -97,6 +97,7 @@ async::expected<caf::strong_actor_ptr> network::connect(const std::string& host,
   // is merely busy.
   do {
     auto socket = open(host, port, deadline);
+    if (!socket && given_up && std::chrono::steady_clock::now() >= deadline) break; // the first one tells more
     if (!socket) return std::move(socket).error();
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
     self->request(broker, std::max(left, std::chrono::milliseconds{1}), caf::connect_atom::value,

@@ -418,8 +418,10 @@ TEST(Network, WhatCafWouldDieOfEndsTheConnection) {
   EXPECT_EQ(*b.ask(*r, 20s, question{way::value, 40}), number{42});
 }
 
-/// A server that is none of ours, which greets whoever connects to it, until `meanwhile` has returned.
-void with_server_that_says(const std::string& greeting, const std::function<void(std::uint16_t port)>& meanwhile) {
+/// A server that is none of ours, which greets whoever connects to it, or the first `greeted_max` of them, until
+/// `meanwhile` has returned.
+void with_server_that_says(const std::string& greeting, const std::function<void(std::uint16_t port)>& meanwhile,
+                           int greeted_max = 1000) {
   const int listener = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   sockaddr_in address{};
   address.sin_family = AF_INET;
@@ -430,7 +432,7 @@ void with_server_that_says(const std::string& greeting, const std::function<void
   ASSERT_EQ(::getsockname(listener, reinterpret_cast<sockaddr*>(&address), &size), 0);
   std::thread server([&] {
     for (int fd = 0; (fd = ::accept(listener, nullptr, nullptr)) >= 0;) {
-      (void)::send(fd, greeting.data(), greeting.size(), MSG_NOSIGNAL);
+      if (greeted_max-- > 0) (void)::send(fd, greeting.data(), greeting.size(), MSG_NOSIGNAL);
       (void)ends(fd, 20s);
       ::close(fd);
     }
@@ -488,6 +490,19 @@ TEST(Network, AGreetingThatIsShorterThanOneOfOursIsNoSilence) {
     ASSERT_FALSE(r);
     EXPECT_THAT(to_string(r.error()), ::testing::HasSubstr("does not greet as a process of godwit would"));
   });
+}
+
+// Whether the second attempt, which begins when the first is given up, hears anything in time is chance.
+TEST(Network, WhatTheFirstAttemptHeardCountsWhereTheSecondHearsNothing) {
+  with_server_that_says(
+      "220 ESMTP\r\n",
+      [](std::uint16_t port) {
+        actor_system b{on_the_network()};
+        const auto r = b.remote<remote_interface>("127.0.0.1", port, 2s);
+        ASSERT_FALSE(r);
+        EXPECT_THAT(to_string(r.error()), ::testing::HasSubstr("does not greet as a process of godwit would"));
+      },
+      1);
 }
 
 // What strangers announce takes memory as it comes, and nobody waits while it is filled with zeros.
