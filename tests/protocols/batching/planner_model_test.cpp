@@ -262,12 +262,12 @@ private:
     for (const auto& slice : step->slices) tokens += slice.drafts_wanted;
     ASSERT_LE(tokens, settings_.step_tokens_max);
     ASSERT_FALSE(step->slices.empty());
-    std::set<std::uint64_t> once;
-    for (const auto& other : flying_)
-      for (const auto& slice : other.slices)
-        if (!leaving_.contains(slice.request.value())) once.insert(slice.request.value());
+    std::set<std::pair<std::uint64_t, std::uint32_t>> mine;
     for (const auto& slice : step->slices) {
-      ASSERT_TRUE(once.insert(slice.request.value()).second);
+      // An earlier owner's part may be under way yet.
+      const std::pair who{slice.request.value(), known_.at(slice.request.value()).request.epoch.value()};
+      for (const auto& others : owners_) ASSERT_FALSE(others.contains(who)) << "in two steps at once";
+      ASSERT_TRUE(mine.insert(who).second);
       ASSERT_EQ(slice.blocks.size(), blocks_for(slice.first_position + slice.tokens.size() + slice.drafts_wanted));
       if (slice.samples) {
         ASSERT_EQ(slice.sample_index, known_.at(slice.request.value()).answer.size());
@@ -276,11 +276,13 @@ private:
     ++steps_;
     at_once_ = std::max(at_once_, flying_.size() + 1);
     flying_.push_back(std::move(*step));
+    owners_.push_back(std::move(mine));
   }
 
   void complete() {
     auto step = std::move(flying_.front());
     flying_.pop_front();
+    owners_.pop_front();
     std::vector<std::uint64_t> ran;
     for (const auto& slice : step.slices) ran.push_back(slice.request.value());
     const auto output = model_.run(std::move(step), random_);
@@ -349,8 +351,9 @@ private:
   planner_settings settings_;
   planner planner_;
   drafted_model model_;
-  std::deque<step_input> flying_; ///< steps, the oldest first
-  std::size_t at_once_ = 0;       ///< of these, at most
+  std::deque<step_input> flying_;                                        ///< steps, the oldest first
+  std::deque<std::set<std::pair<std::uint64_t, std::uint32_t>>> owners_; ///< of these, requests and epochs
+  std::size_t at_once_ = 0;                                              ///< of these, at most
   std::map<std::uint64_t, tracked> known_;
   std::set<std::uint64_t> leaving_;
   std::vector<load_order> loads_; ///< with references to their blocks
