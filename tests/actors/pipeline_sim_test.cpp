@@ -149,7 +149,7 @@ TEST(PipelineInstance, StagesComputeTheirPartsOfAPromptAtOnce) {
 // Steps of different requests follow each other through the stages: a token of 64 requests takes 2 (w + 64 c) one step
 // after the other, and 2 (w + 32 c) where each of two stages has a half of them; one request alone takes what it took.
 TEST(PipelineInstance, StagesComputeStepsOfDifferentRequestsAtOnce) {
-  constexpr std::uint32_t answer = 100;
+  static constexpr std::uint32_t answer = 100;
   const auto time_of = [](std::uint32_t requests, std::uint32_t steps) {
     stage_actors devices;
     auto o = staged(1, {2}, devices);
@@ -174,7 +174,8 @@ TEST(PipelineInstance, StagesComputeStepsOfDifferentRequestsAtOnce) {
     EXPECT_TRUE(cluster.run_until_ended(sinks));
     for (const auto& one : sinks) EXPECT_EQ(one->tokens.size(), answer);
     const auto load = cluster.status().instances.at(0).load;
-    EXPECT_NEAR(static_cast<double>(load.steps_total), answer * (requests > 1 && steps != 1 ? 2 : 1), 8);
+    constexpr double tokens = answer;
+    EXPECT_NEAR(static_cast<double>(load.steps_total), requests > 1 && steps != 1 ? 2 * tokens : tokens, 8);
     return std::chrono::duration<double, std::milli>(cluster.world.clock().now() - before).count();
   };
   EXPECT_NEAR(time_of(64, 0) / time_of(64, 1), (1 + 32 * 0.03) / (1 + 64 * 0.03), 0.03);
