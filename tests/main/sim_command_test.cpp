@@ -239,7 +239,7 @@ TEST(SimCommand, InstancesThatOneSchedulerPlansForWaitForOneAnother) {
   const auto stall_ms = [](const boost::json::object& of) { return figure(of, "central_scheduler", "stall_ms_mean"); };
   const std::string central = "--central-scheduler 4000,100";
   const auto two = run(2, central), eight = run(8, central), sixteen = run(16, central);
-  EXPECT_GT(stall_ms(eight), 1.3 * stall_ms(two));
+  EXPECT_LT(stall_ms(two), 2 * 4.9) << "most find it idle: a plan takes 4 ms, and 0.1 for each of some nine requests";
   EXPECT_GT(stall_ms(sixteen), 1.5 * stall_ms(eight));
   EXPECT_GT(decode_ms(sixteen), 1.3 * decode_ms(two));
   EXPECT_GT(decode_ms(sixteen), 16 * 4.0) << "a plan of each is made between two steps of one";
