@@ -250,7 +250,7 @@ void openai_edge::serve_apart(http::request request, const exchange_ptr& exchang
 // An adapter that nobody has asked for is read to learn which one it is.
 bool openai_edge::reads_apart(const std::string& model, const http::request& request, const exchange_ptr& exchange,
                               void (openai_edge::*serve)(const http::request&, const exchange_ptr&)) {
-  if (!worker_ || serves_apart || !options_.model.adapters || model == options_.model.name ||
+  if (!worker_ || serves_apart || !options_.model.adapters || options_.model.is_called(model) ||
       !options_.model.adapters->is_new(model))
     return false;
   serve_apart(request, exchange,
@@ -293,6 +293,11 @@ void openai_edge::recorded(const http::request& request, exchange_ptr exchange,
 void openai_edge::models(const http::request& request, const exchange_ptr& exchange) {
   const auto& model = options_.model;
   const auto card = openai::model_card{model.name, started_s_, "godwit", model.context_length, model.root};
+  const auto called = [&card](const std::string& name) {
+    auto out = card;
+    out.id = name;
+    return out;
+  };
   const auto card_of = [&](const std::string& adapter) {
     auto out = card;
     out.id = adapter;
@@ -307,18 +312,19 @@ void openai_edge::models(const http::request& request, const exchange_ptr& excha
     protocols::adapter_ref adapter;
     if (const auto error = asked.empty() ? openai::model_not_found(asked) : find_model(asked, adapter))
       return exchange->respond(to_response(*error));
-    return exchange->respond(json(openai::model_object(adapter ? card_of(asked) : card)));
+    return exchange->respond(json(openai::model_object(adapter ? card_of(asked) : called(asked))));
   }
   std::vector<openai::model_card> cards{card};
+  for (const auto& alias : model.aliases) cards.push_back(called(alias));
   if (model.adapters)
     for (const auto& adapter : model.adapters->names(adapters_listed_max))
-      if (adapter != model.name) cards.push_back(card_of(adapter));
+      if (!model.is_called(adapter)) cards.push_back(card_of(adapter));
   exchange->respond(json(openai::models_object(cards)));
 }
 
 std::optional<openai::api_error> openai_edge::find_model(const std::string& name,
                                                          protocols::adapter_ref& adapter) const {
-  if (name.empty() || name == options_.model.name) return std::nullopt;
+  if (name.empty() || options_.model.is_called(name)) return std::nullopt;
   if (!options_.model.adapters) return openai::model_not_found(name);
   try {
     auto found = options_.model.adapters->find(name);

@@ -138,9 +138,9 @@ bool concerns_members(const runtime::config::setting& s) {
   for (const char* table : {"http.", "control.", "frontend.", "scaling."})
     if (s.name.starts_with(table)) return false;
   for (const char* name :
-       {"model.name", "model.chat_template", "model.reasoning_parser", "scheduler.policy", "scheduler.migration",
-        "scheduler.migration_interval", "scheduler.migrate_below", "scheduler.migrate_above", "scheduler.stale_after",
-        "runtime.drain_delay", "log.load_interval", "trace.slow_request"})
+       {"model.name", "model.aliases", "model.chat_template", "model.reasoning_parser", "scheduler.policy",
+        "scheduler.migration", "scheduler.migration_interval", "scheduler.migrate_below", "scheduler.migrate_above",
+        "scheduler.stale_after", "runtime.drain_delay", "log.load_interval", "trace.slow_request"})
     if (s.name == name) return false;
   return true;
 }

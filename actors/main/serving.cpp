@@ -132,6 +132,8 @@ actors::node_options serving::node_options(const gpu::model::model_directory& mo
 actors::edge_options serving::edge_options(const gpu::model::model_directory& model) {
   actors::edge_options o;
   o.model.name = model_name_;
+  o.model.aliases = settings_.model.aliases;
+  std::erase(o.model.aliases, model_name_); // where that is the folder's
   o.model.root = model.path;
   o.model.adapters = make_adapters(settings_);
   if (std::error_code unseen;

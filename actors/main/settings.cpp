@@ -16,6 +16,8 @@
 
 #include <algorithm>
 #include <charconv>
+#include <set>
+#include <string_view>
 #include <variant>
 
 #include <arpa/inet.h>
@@ -27,6 +29,9 @@ namespace {
 void declare_engine(runtime::config::registry& r, serve_settings& s) {
   r.add("model.name", s.model.name,
         {.doc = "The name under which clients ask for the model. Empty: the model directory's name."});
+  r.add("model.aliases", s.model.aliases,
+        {.doc = "Other names under which clients may ask for it: gpt-4o,default. Answers tell model.name, and "
+                "/v1/models has all of them."});
   r.add("model.context_max", s.model.context_max,
         {.doc = "Longest prompt plus answer. 0: the length that the model was made for. Lower it to bound the memory "
                 "of one request.",
@@ -548,6 +553,13 @@ void declare(runtime::config::registry& registry, serve_settings& settings) {
   registry.relate([&settings]() -> std::optional<std::string> {
     if (settings.instances.restart_backoff_min > settings.instances.restart_backoff_max)
       return "instances.restart_backoff_min is above instances.restart_backoff_max";
+    return std::nullopt;
+  });
+  registry.relate([&settings]() -> std::optional<std::string> {
+    std::set<std::string_view> names{settings.model.name};
+    for (const auto& alias : settings.model.aliases)
+      if (alias.empty() || !names.insert(alias).second)
+        return "model.aliases: '" + alias + "' is " + (alias.empty() ? "no name" : "a name that the model has already");
     return std::nullopt;
   });
   registry.relate([&settings]() -> std::optional<std::string> {

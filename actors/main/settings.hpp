@@ -32,9 +32,10 @@ enum class provisioner_choice : std::uint8_t { in_process, process, command };
 /// Everything that `godwit serve` and `godwit node` can be told, with its defaults. `declare` says what each means.
 struct serve_settings {
   struct {
-    std::string name;              // as clients call the model; empty: the directory's name
-    std::uint32_t context_max = 0; // tokens; 0: what the model was made for
-    std::string chat_template;     // a file; empty: the model's own
+    std::string name;                 // as clients call the model; empty: the directory's name
+    std::vector<std::string> aliases; // other names for it
+    std::uint32_t context_max = 0;    // tokens; 0: what the model was made for
+    std::string chat_template;        // a file; empty: the model's own
     reasoning_format reasoning_parser = reasoning_format::none;
   } model;
   struct {

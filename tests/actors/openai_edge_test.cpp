@@ -315,6 +315,27 @@ TEST_F(OpenaiEdge, HealthSaysWhetherRequestsWouldBeTaken) {
   EXPECT_EQ(complete(R"({"prompt":"x"})")->whole.status, 503);
 }
 
+TEST_F(OpenaiEdge, AModelMayHaveOtherNames) {
+  aliases = {"gpt-4o", "default"};
+  restart({});
+  const auto body = [](const std::string& model) {
+    return R"({"model":")" + model + R"(","prompt":"A hacker is","max_tokens":5,"temperature":0})";
+  };
+  const auto first = complete(body("sim-model"))->whole.body;
+  for (const auto* const name : {"gpt-4o", "default"}) {
+    const auto answer = complete(body(name))->whole;
+    EXPECT_EQ(answer.status, 200);
+    EXPECT_EQ(field(answer.body, "model"), "sim-model");
+    EXPECT_EQ(field(answer.body, "text"), field(first, "text"));
+    EXPECT_THAT(call("GET", std::string("/v1/models/") + name)->whole.body,
+                HasSubstr(std::string(R"("id":")") + name + '"'));
+  }
+  EXPECT_EQ(complete(body("gpt-4"))->whole.status, 404);
+  const auto list = call("GET", "/v1/models")->whole.body;
+  EXPECT_LT(list.find("sim-model"), list.find("gpt-4o"));
+  EXPECT_LT(list.find("gpt-4o"), list.find(R"("default")"));
+}
+
 TEST_F(OpenaiEdge, ModelsVersionAndMetricsAnswer) {
   EXPECT_THAT(call("GET", "/v1/models")->whole.body, HasSubstr("\"max_model_len\":512"));
   EXPECT_EQ(call("GET", "/v1/models/sim-model")->whole.status, 200);

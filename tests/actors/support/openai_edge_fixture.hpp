@@ -37,6 +37,7 @@ protected:
     actors::edge_options o;
     o.model = {"sim-model", tokens, context, tokens->size(), {}};
     o.model.adapters = adapters;
+    o.model.aliases = aliases;
     o.model.eos = eos;
     o.version = "1.2.3";
     o.unix_time_s = [] { return std::int64_t{1700000000}; };
@@ -78,7 +79,8 @@ protected:
 
   std::shared_ptr<const gpu::model::tokenizer> tokens;
   std::shared_ptr<const gpu::model::adapter_directory> adapters; ///< null: none
-  std::vector<protocols::token_id> eos;                          ///< that the endpoint knows of
+  std::vector<std::string> aliases;
+  std::vector<protocols::token_id> eos; ///< that the endpoint knows of
   std::list<runtime::metrics::registry> metrics;
   std::unique_ptr<sim_cluster> cluster;
   std::unique_ptr<actors::openai_edge> edge;
