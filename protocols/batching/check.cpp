@@ -5,6 +5,8 @@
 #include <godwit/protocols/policy/expected_latency.hpp>
 
 #include <algorithm>
+#include <unordered_map>
+#include <utility>
 
 namespace godwit::protocols {
 
@@ -26,15 +28,16 @@ void planner::check(std::span<const block_id> held) const {
            "planner: states agree with places");
     ensure(r->state == request_state::running || (r->blocks.size() == 0 && r->computed == 0),
            "planner: requests outside the batch hold no blocks");
-    ensure(!r->dropped || r->in_flight, "planner: dropped requests leave with the step");
+    ensure(!r->dropped || r->in_flight > 0, "planner: dropped requests leave with the step");
     ensure(is_parked == r->parked, "planner: parked requests know it");
-    ensure(!is_parked || !r->in_flight, "planner: parked requests are not in flight");
-    ensure(!r->parks || (r->in_flight && runs), "planner: requests that are to be parked leave with the step");
+    ensure(!is_parked || r->in_flight == 0, "planner: parked requests are not in flight");
+    ensure(!r->parks || (r->in_flight > 0 && runs), "planner: requests that are to be parked leave with the step");
     ensure(!r->loads() || (is_parked && r->state == request_state::running), "planner: what is loaded has its place");
     loading += r->loads() ? 1 : 0;
     ensure(!is_parked || r->loads() || r->blocks.size() == blocks_for(r->computed),
            "planner: parked requests hold what moves");
     ensure(r->computed <= r->blocks.capacity() && r->computed < r->total(), "planner: computed tokens have blocks");
+    ensure(r->planned() <= r->blocks.capacity() && r->planned() <= r->total(), "planner: planned tokens have blocks");
     ensure(!r->keeps_logprobs() || r->drawn_from + r->drawn.size() == r->answer_tokens(),
            "planner: what was drawn is kept to the answer's end");
     dropped += r->dropped ? 1 : 0;
@@ -57,10 +60,13 @@ void planner::check(std::span<const block_id> held) const {
   ensure(places_taken() <= settings_.running_max, "planner: no more places are taken than there are");
   ensure(by_id_.size() + dropped == requests_.size(), "planner: every request is found by its id");
   check_swaps(references);
-  std::size_t shares = 0;
+  std::unordered_map<const planned_request*, std::pair<std::uint32_t, std::uint32_t>> flying; // steps, tokens
   for (const auto& step : in_flight_) {
-    shares += step.shares.size();
-    for (const auto& part : step.shares) ensure(part.who->in_flight, "planner: steps in flight know their requests");
+    for (const auto& part : step.shares) {
+      auto& [steps, tokens] = flying[part.who];
+      ++steps;
+      tokens += part.tokens;
+    }
     for (const auto block : step.copy_sources) ++references[block.value()];
   }
   ensure(in_flight_.size() <= settings_.steps_max, "planner: no more steps in flight than there may be");
@@ -71,8 +77,11 @@ void planner::check(std::span<const block_id> held) const {
   }
   for (std::uint32_t i = 0; i < ledger_.total(); ++i)
     ensure(references[i] == ledger_.references(block_id{i}), "planner: each reference is somebody's");
-  const auto in_flight = std::ranges::count_if(requests_, [](const auto& entry) { return entry.second->in_flight; });
-  ensure(static_cast<std::size_t>(in_flight) == shares, "planner: a request in flight is in one step");
+  for (const auto& [serial, r] : requests_) {
+    const auto found = flying.find(r.get());
+    const auto [steps, tokens] = found == flying.end() ? std::pair{0U, 0U} : found->second;
+    ensure(r->in_flight == steps && r->ahead == tokens, "planner: steps in flight are counted with their requests");
+  }
 }
 
 } // namespace godwit::protocols

@@ -28,7 +28,7 @@ std::optional<request_view> planner::view(request_id id, epoch under) const {
   seen.computed = r->computed;
   seen.blocks_most = blocks_at_most(*r);
   seen.preemptions = r->preemptions;
-  seen.in_flight = r->in_flight;
+  seen.in_flight = r->in_flight > 0;
   const auto& table = r->blocks.table();
   seen.blocks.assign(table.begin(), table.begin() + blocks_for(r->computed));
   return seen;
@@ -37,7 +37,7 @@ std::optional<request_view> planner::view(request_id id, epoch under) const {
 planner::parking planner::park(request_id id, epoch under) {
   auto* const r = find(id, under);
   if (r == nullptr) return parking::unknown;
-  if (r->in_flight) {
+  if (r->in_flight > 0) {
     r->parks = true;
     return parking::parked_after_step;
   }

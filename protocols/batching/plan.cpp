@@ -30,13 +30,15 @@ std::optional<step_input> planner::plan() {
   input.slices.reserve(d.shares.size());
   std::span<const token_id> drafts = d.drafts;
   for (auto& part : d.shares) {
-    part.who->in_flight = true;
-    part.prefill = !part.who->decodes();
-    part.samples = part.who->computed + part.tokens == part.who->total();
-    part.scores = part.who->scores_missing();
+    auto& r = *part.who;
+    part.prefill = !r.decodes();
+    part.samples = r.planned() + part.tokens == r.total();
+    part.scores = r.scores_missing();
     const auto own = drafts.first(part.asks ? 0 : part.drafted);
-    input.slices.push_back(slice_of(*part.who, part, own));
+    input.slices.push_back(slice_of(r, part, own));
     drafts = drafts.subspan(own.size());
+    ++r.in_flight;
+    r.ahead += part.tokens;
   }
   in_flight_.push_back({input.step, std::move(d.shares), std::move(d.drafts), std::move(d.copy_sources)});
   return input;
@@ -47,12 +49,13 @@ void planner::continue_running(outline& d, bool decodes) {
   // In order, so that whoever is preempted lies behind.
   for (std::size_t place = 0; place < running_.size() && d.budget() > 0 && most > 0;) {
     auto& r = *running_[place].second;
-    if (r.in_flight || r.decodes() != decodes) {
+    const bool outgrows = blocks_for(r.planned() + 1ULL) > ledger_.total();
+    if (!r.may_be_planned() || r.decodes() != decodes || (outgrows && r.in_flight > 0)) {
       ++place;
       continue;
     }
-    if (blocks_for(r.computed + 1ULL) > ledger_.total()) { // nobody left to take blocks from, ever
-      end_as_too_large(r);                                 // the next one has its place now
+    if (outgrows) {        // nobody left to take blocks from, ever
+      end_as_too_large(r); // the next one has its place now
       continue;
     }
     // One block each is enough to go on with.
@@ -80,7 +83,7 @@ std::size_t planner::decodes_at_most() const noexcept {
 
 planned_request* planner::next_victim() const noexcept {
   auto* const last = running_.last().second;
-  return last->in_flight ? nullptr : last;
+  return last->in_flight > 0 ? nullptr : last;
 }
 
 void planner::end_as_too_large(planned_request& r) {
@@ -295,10 +298,10 @@ bool planner::start(planned_request& r, outline& d, bool schedules) {
 }
 
 void planner::schedule(planned_request& r, outline& d) {
-  const auto tokens = std::min({r.remaining(), d.budget(), tokens_that_fit(r)});
+  const auto tokens = std::min(d.budget(), tokens_that_fit(r));
   if (tokens == 0) return; // keeps its blocks and waits for more
   const auto held = r.blocks.size();
-  ensure(r.blocks.grow(ledger_, r.computed + std::uint64_t{tokens}), "planner: tokens that fit have blocks");
+  ensure(r.blocks.grow(ledger_, r.planned() + std::uint64_t{tokens}), "planner: tokens that fit have blocks");
   if (!r.decodes()) blocks_granted_ += r.blocks.size() - held;
   d.add({&r, tokens});
 }
@@ -415,7 +418,7 @@ void planner::preempt(planned_request& victim, outline& d) {
 
 std::uint32_t planner::tokens_that_fit(const planned_request& r) const {
   const auto positions = r.blocks.capacity() + std::uint64_t{ledger_.available()} * tokens_per_block;
-  return static_cast<std::uint32_t>(std::min<std::uint64_t>(positions - r.computed, r.remaining()));
+  return static_cast<std::uint32_t>(std::min<std::uint64_t>(positions - r.planned(), r.total() - r.planned()));
 }
 
 std::uint64_t planner::blocks_to_start(const planned_request& r) const {
@@ -443,19 +446,19 @@ std::uint64_t planner::blocks_outstanding() const {
 step_slice planner::slice_of(const planned_request& r, const share& part, std::span<const token_id> drafts) const {
   step_slice slice;
   slice.request = r.id;
-  slice.first_position = r.computed;
+  slice.first_position = r.planned();
   slice.adapter = r.adapter.id;
-  const auto first = r.tokens.begin() + r.computed;
+  const auto first = r.tokens.begin() + r.planned();
   slice.tokens.reserve(part.tokens + drafts.size());
   slice.tokens.assign(first, first + part.tokens);
   slice.tokens.insert(slice.tokens.end(), drafts.begin(), drafts.end());
   const auto& table = r.blocks.table();
   slice.blocks.assign(table.begin(),
-                      table.begin() + blocks_for(r.computed + std::uint64_t{part.tokens} + part.drafted));
+                      table.begin() + blocks_for(r.planned() + std::uint64_t{part.tokens} + part.drafted));
   slice.samples = part.samples;
   (part.asks ? slice.drafts_wanted : slice.drafted) = part.drafted;
   if (part.scores) {
-    const auto end = std::min(r.computed + part.tokens + 1, r.prompt_tokens);
+    const auto end = std::min(r.planned() + part.tokens + 1, r.prompt_tokens);
     slice.scored.assign(first + 1, r.tokens.begin() + end);
     slice.scores_top = r.sampling.prompt_logprobs;
   }

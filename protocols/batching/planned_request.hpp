@@ -23,6 +23,7 @@ struct planned_request {
   protocols::epoch epoch;
   std::uint32_t prompt_tokens = 0;
   std::uint32_t computed = 0;                   ///< leading tokens whose KV is in `blocks`
+  std::uint32_t ahead = 0;                      ///< tokens after these that steps in flight compute, without drafts
   std::uint32_t cached_tokens = 0;              ///< of the prompt, found when it first ran
   request_state state = request_state::waiting; ///< while parked: what it was
   std::uint8_t execution_level = 0;
@@ -30,7 +31,7 @@ struct planned_request {
   std::uint8_t drafts_failed = 0; ///< times in a row that nothing of a draft was right
   std::uint8_t drafts_next = 4;   ///< tokens to draft at most: more as they are right, fewer as they are not
   bool started = false;           ///< has run before
-  bool in_flight = false;         ///< part of a running step
+  std::uint8_t in_flight = 0;     ///< steps that it is part of: more than one only with chunks of its prompt
   bool dropped = false;           ///< cancelled or superseded while in flight: leaves as the step completes
   bool parked = false;            ///< out of queue and batch
   bool parks = false;             ///< in flight, and is parked as the step completes
@@ -78,6 +79,12 @@ struct planned_request {
   [[nodiscard]] std::uint32_t total() const noexcept { return static_cast<std::uint32_t>(tokens.size()); }
   [[nodiscard]] std::uint32_t answer_tokens() const noexcept { return total() - prompt_tokens; }
   [[nodiscard]] std::uint32_t remaining() const noexcept { return total() - computed; }
+  [[nodiscard]] std::uint32_t planned() const noexcept { return computed + ahead; }
+  /// May be part of a further step now. While a step has a chunk of its prompt, the next chunk may follow behind it;
+  /// scores of a prompt are put together chunk by chunk.
+  [[nodiscard]] bool may_be_planned() const noexcept {
+    return in_flight == 0 || (planned() < total() && !parks && !dropped && !scores_missing());
+  }
   [[nodiscard]] bool keeps_logprobs() const noexcept { return sampling.logprobs >= 0; }
   /// Of a token of the prompt the one before has to be computed, cached or not.
   [[nodiscard]] bool scores_missing() const noexcept {

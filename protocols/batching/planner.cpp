@@ -129,7 +129,8 @@ step_effects planner::complete(const step_output& output, std::int64_t took_ns, 
   sample.alone_ns = alone_ns;
   for (const auto& part : ran.shares) {
     auto& r = *part.who;
-    r.in_flight = false;
+    --r.in_flight;
+    r.ahead -= part.tokens;
     if (part.prefill) {
       sample.prompt_tokens += part.tokens;
       sample.prompt_pairs += attention_pairs(r.computed, std::uint64_t{r.computed} + part.tokens);
@@ -154,11 +155,11 @@ step_effects planner::complete(const step_output& output, std::int64_t took_ns, 
       ++scores;
     }
     if (r.dropped) {
-      remove(r, effects);
+      if (r.in_flight == 0) remove(r, effects);
       continue;
     }
     if (drawn.empty()) {
-      if (r.parks) set_aside(r, effects);
+      if (r.parks && r.in_flight == 0) set_aside(r, effects);
       continue;
     }
     if (drawn.front().id == no_token) {
@@ -269,7 +270,7 @@ planner::cancellation planner::cancel(const cancel_request& order) {
 }
 
 planner::cancellation planner::drop(planned_request& r) {
-  if (!r.in_flight) {
+  if (r.in_flight == 0) {
     remove(r, pending_);
     return cancellation::freed;
   }

@@ -50,10 +50,13 @@ double expected_ttft_ns(const load_report& load, const step_pace& pace, const ex
     room_made = std::max(room_made, static_cast<double>(lacking(places, load.running_max)) * pace.place);
 
   const double step_under_way = load.running > 0 ? pace.step / 2 / pace.overlap : 0;
-  // Of those before it the next ones begin while the first are under way; its own steps follow one another.
-  const double in_line = pace.overlap > 1 ? computed(ahead, ahead_pairs) / pace.overlap + computed(own, own_pairs)
+  // The next one begins while the first ones are under way, and only the last has to be waited for from end to end.
+  const double alone = computed(own, own_pairs);
+  const double last = alone / std::max(std::ceil(own / room), 1.0);
+  const double own_time = pace.overlap > 1 ? last + (alone - last) / pace.overlap : alone;
+  const double in_line = pace.overlap > 1 ? computed(ahead, ahead_pairs) / pace.overlap + own_time
                                           : computed(ahead + own, ahead_pairs + own_pairs);
-  return step_under_way + std::max(in_line, room_made + computed(own, own_pairs));
+  return step_under_way + std::max(in_line, room_made + own_time);
 }
 
 double expected_alone_ns(const step_pace& pace, std::uint32_t step_tokens, std::uint32_t tokens) noexcept {

@@ -94,6 +94,61 @@ TEST(PlannerOverlap, WhoHasEndedLeavesNoStepWithLess) {
   EXPECT_THAT(those_in(p.plan()), ElementsAre(3));
 }
 
+// Mooncake's chunked pipeline: a chunk's KV is there on each stage before the next chunk comes to it.
+TEST(PlannerOverlap, ChunksOfOnePromptFollowEachOther) {
+  planner p(overlapping(3, 40));
+  ASSERT_TRUE(p.admit(asks_for(1, 200, 50)).accepted());
+  std::vector<step_input> steps;
+  for (std::uint32_t i = 0; i < 3; ++i) {
+    steps.push_back(*p.plan());
+    EXPECT_EQ(steps.back().slices.at(0).first_position, i * 64);
+    EXPECT_FALSE(steps.back().slices.at(0).samples);
+    p.check();
+  }
+  EXPECT_EQ(p.view(request_id{1}, epoch{1})->computed, 0U);
+  (void)ends(p, steps[0]);
+  EXPECT_EQ(p.view(request_id{1}, epoch{1})->computed, 64U);
+  steps.push_back(*p.plan());
+  EXPECT_EQ(steps.back().slices.at(0).first_position, 192U);
+  EXPECT_TRUE(steps.back().slices.at(0).samples);
+  (void)ends(p, steps[1]);
+  EXPECT_FALSE(p.plan()) << "what comes next is not drawn yet";
+  (void)ends(p, steps[2]);
+  EXPECT_EQ(ends(p, steps[3]).updates.size(), 1U);
+  EXPECT_EQ(p.plan()->slices.at(0).first_position, 200U);
+}
+
+TEST(PlannerOverlap, ARequestIsParkedOrGoneWhenTheLastStepThatHasAChunkOfItEnds) {
+  for (const bool cancels : {false, true}) {
+    planner p(overlapping(3, 40));
+    ASSERT_TRUE(p.admit(asks_for(1, 200, 50)).accepted());
+    const auto first = p.plan(), second = p.plan();
+    if (cancels)
+      EXPECT_EQ(p.cancel({request_id{1}, epoch{1}}), planner::cancellation::freed_after_step);
+    else
+      EXPECT_EQ(p.park(request_id{1}, epoch{1}), planner::parking::parked_after_step);
+    EXPECT_FALSE(p.plan()) << "no further chunk of it";
+    auto effects = ends(p, *first);
+    EXPECT_THAT(effects.parked, IsEmpty());
+    EXPECT_THAT(effects.gone, IsEmpty());
+    effects = ends(p, *second);
+    EXPECT_EQ(effects.parked.size(), cancels ? 0U : 1U);
+    EXPECT_EQ(effects.gone.size(), cancels ? 1U : 0U);
+    if (!cancels) {
+      EXPECT_EQ(p.snapshot(request_id{1}, 0).computed, 128U);
+    }
+  }
+}
+
+TEST(PlannerOverlap, APromptThatIsScoredIsComputedChunkByChunk) {
+  planner p(overlapping(3, 40));
+  auto request = asks_for(1, 200, 50);
+  request.sampling.prompt_logprobs = 0;
+  ASSERT_TRUE(p.admit(std::move(request)).accepted());
+  ASSERT_TRUE(p.plan());
+  EXPECT_FALSE(p.plan());
+}
+
 TEST(PlannerOverlap, CancelledInOneStepItLeavesWithThatOne) {
   planner p(overlapping(2, 40));
   for (std::uint64_t id = 1; id <= 2; ++id) ASSERT_TRUE(p.admit(asks_for(id, 4, 50)).accepted());
