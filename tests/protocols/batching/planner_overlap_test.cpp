@@ -123,10 +123,11 @@ TEST(PlannerOverlap, ARequestIsParkedOrGoneWhenTheLastStepThatHasAChunkOfItEnds)
     planner p(overlapping(3, 40));
     ASSERT_TRUE(p.admit(asks_for(1, 200, 50)).accepted());
     const auto first = p.plan(), second = p.plan();
-    if (cancels)
+    if (cancels) {
       EXPECT_EQ(p.cancel({request_id{1}, epoch{1}}), planner::cancellation::freed_after_step);
-    else
+    } else {
       EXPECT_EQ(p.park(request_id{1}, epoch{1}), planner::parking::parked_after_step);
+    }
     EXPECT_FALSE(p.plan()) << "no further chunk of it";
     auto effects = ends(p, *first);
     EXPECT_THAT(effects.parked, IsEmpty());
