@@ -34,6 +34,7 @@ task<instance_facts> instance::load() {
   if (!outcome->made)
     throw std::runtime_error(outcome->error.empty() ? "make_executor gave neither an executor nor an error"
                                                     : outcome->error);
+  ++loads_;
   end_line("another model is loaded"); // of one that was loaded before
   stop_shards(runtime::stop_reason::shutdown);
   executor_ = std::move(outcome->made);
@@ -106,6 +107,7 @@ struct instance::shared_step {
 
 task<protocols::step_output> instance::execute_on_shards(protocols::step_input input, runtime::trace::span span) {
   const auto whole = std::make_shared<shared_step>();
+  const auto load = loads_;
   const auto begin = [this, &input, whole](runtime::completer<std::string> done) {
     whole->left = shards_.size();
     whole->done = std::move(done);
@@ -116,7 +118,7 @@ task<protocols::step_output> instance::execute_on_shards(protocols::step_input i
     span.end();
     co_return std::move(whole->output);
   }
-  give_up(error ? *error : error.error().message, span);
+  give_up(error ? *error : error.error().message, span, load);
 }
 
 std::uint32_t instance::steps_max() const noexcept {
@@ -125,11 +127,13 @@ std::uint32_t instance::steps_max() const noexcept {
   return options_.pipeline_steps == 0 ? stages : std::min(options_.pipeline_steps, stages);
 }
 
-void instance::give_up(const std::string& why, runtime::trace::span& span) {
-  // The others may wait for the one that failed; nothing that they have can be trusted.
-  end_line("another step failed: " + why);
-  stop_shards(runtime::stop_reason::killed);
-  executor_.reset();
+void instance::give_up(const std::string& why, runtime::trace::span& span, std::uint64_t load) {
+  if (load == loads_) { // and no other model has been loaded since
+    // The others may wait for the one that failed; nothing that they have can be trusted.
+    end_line("another step failed: " + why);
+    stop_shards(runtime::stop_reason::killed);
+    executor_.reset();
+  }
   span.add("error", why);
   span.end();
   throw std::runtime_error(why);
@@ -164,6 +168,7 @@ task<protocols::step_output> instance::execute_on_stages(protocols::step_input i
   const auto count =
       protocols::step_parts_for(input.tokens(), static_cast<std::uint32_t>(shards_.size()), options_.pipeline_rows);
   const auto whole = std::make_shared<staged_step>(protocols::cut_step(std::move(input), count));
+  const auto load = loads_;
   span.add("parts", std::to_string(whole->parts.size()));
   const auto begin = [this, whole](runtime::completer<std::string> done) {
     whole->done = std::move(done);
@@ -172,7 +177,7 @@ task<protocols::step_output> instance::execute_on_stages(protocols::step_input i
     begin_turns();
   };
   auto error = co_await callback<std::string>(begin);
-  if (!error || !error->empty()) give_up(error ? *error : error.error().message, span);
+  if (!error || !error->empty()) give_up(error ? *error : error.error().message, span, load);
   span.end();
   auto output = protocols::join_parts(std::move(whole->outputs));
   output.duration_ns = whole->duration_ns;

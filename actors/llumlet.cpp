@@ -204,7 +204,7 @@ task<void> llumlet::run_steps() {
     }
     const auto alone = now() - std::max(began, std::exchange(step_ended_, now()));
     planning_ = true; // first this one's end
-    settle(planner_->complete(*output, (now() - began).count(), steps_max == 1 ? 0 : alone.count()));
+    settle(planner_->complete(*output, (now() - began).count(), steps_max == 1 ? -1 : alone.count()));
     hand_over();
     if (options_.recount) recount();
     report_soon();

@@ -219,6 +219,8 @@ make_plan(const plan_options& options, const std::function<void(std::size_t done
     return wrong("--attainment is a share from 0.01 to 1, and --seconds from 1 to 86400"); // CLI11 lets NaN pass
   if (sim.settings.scaling.mode != protocols::scaling_mode::off)
     return wrong("a plan is for so many instances: --scaling off");
+  if (options.sim.central)
+    return wrong("--central-scheduler is nothing that godwit serve could be told; leave it out of a plan");
   const auto bundle = find_bundle(sim.policy);
   if (!bundle) return wrong("--policy: " + bundle.error());
   const auto migration = sim.migration_told ? sim.settings.scheduler.migration : bundle->migration;

@@ -126,8 +126,9 @@ void declare_engine(runtime::config::registry& r, serve_settings& s) {
          .unit = "tokens",
          .max = 1'000'000});
   r.add("instances.pipeline_steps", s.instances.pipeline_steps,
-        {.doc = "Steps of different requests that are on their way through the stages at once, so that no stage waits "
-                "while another one computes. 0: as many as there are stages, which is also the most. 1: the next one "
+        {.doc = "Steps of different requests, or with one prompt's chunks, that are on their way through the stages at "
+                "once, so that no stage waits while another one computes. 0: as many as there are stages, which is "
+                "also the most. 1: the next one "
                 "begins when the one before has left the last stage, as always where a draft model drafts.",
          .unit = "steps",
          .max = 64});

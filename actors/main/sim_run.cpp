@@ -212,6 +212,11 @@ expected<planned_sim, bench_error> plan(const sim_options& options) {
     if (!central)
       return wrong("--central-scheduler: '" + *options.central +
                    "' is no STEP[,REQUEST] in microseconds up to 10 s, as in 30 or 30,2.5");
+    const auto round_us = options.instances * std::chrono::duration<double, std::micro>(central->of_a_step()).count();
+    if (round_us * 1e-3 > static_cast<double>(options.settings.instances.step_timeout.count()) / 2)
+      return wrong("--central-scheduler: the plans of all instances take longer than half of instances.step_timeout, "
+                   "after which they would be taken for hung");
+    if (options.faults) return wrong("--central-scheduler is of a cluster without faults; leave out --faults");
     if (stages > 1 || draft)
       return wrong("--central-scheduler plans steps of one stage without a draft model; leave out "
                    "--pipeline-parallel and --draft-profile");

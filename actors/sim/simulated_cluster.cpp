@@ -131,6 +131,7 @@ simulated_cluster::simulated_cluster(simulated_cluster_options options)
     if (options_.stages > 1 || options_.draft)
       throw std::invalid_argument("one scheduler for all plans steps of one stage without a draft model");
     central_ = std::make_shared<gpu::sim::central_scheduler>(*options_.central);
+    central_->stand_by(); // what instances measure as they start they measure without it
   }
   if (options_.recorder) world_.record_to(options_.recorder->begin(world_.clock()));
   system_ = make_system(options_.separate ? head_name : std::string());
@@ -264,6 +265,7 @@ bool simulated_cluster::start() {
   const auto up = [this] { return books_.ready == options_.instances; };
   (void)run_until([&] { return up() || !refusal_.empty(); }, steps_max);
   started_ = true;
+  if (central_) central_->begin();
   reset_costs();
   return up();
 }
@@ -371,6 +373,8 @@ void simulated_cluster::reset_costs() {
   books_.most = books_.present + books_.ordered;
   books_.wanted_time = books_.ready_time = books_.none_time = nanoseconds{0};
   counted_ = world_.now();
+  *steps_ = {};
+  if (central_) central_->reset_counts();
 }
 
 } // namespace godwit::actors::sim

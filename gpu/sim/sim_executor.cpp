@@ -89,7 +89,16 @@ public:
   void advance(std::uint32_t upto, completion done) override {
     if (upto <= at_ || upto > layers() || timer_ != 0)
       throw std::invalid_argument("layers advance one after the other");
-    const auto delay = time_ * (upto - at_) / layers() + std::exchange(stall_, std::chrono::nanoseconds{0});
+    if (stall_.count() > 0) { // the device stands still
+      timer_ = owner_.timers_.call_after(std::exchange(stall_, std::chrono::nanoseconds{0}),
+                                         [this, upto, done = std::move(done)]() mutable {
+                                           timer_ = 0;
+                                           copied_before_ = taken_by_copies();
+                                           advance(upto, std::move(done));
+                                         });
+      return;
+    }
+    const auto delay = time_ * (upto - at_) / layers();
     timer_ = owner_.timers_.call_after(delay, [this, upto, done = std::move(done)]() mutable {
       const auto more = upto == layers_ ? taken_by_copies() - copied_before_ : std::chrono::nanoseconds{0};
       if (more.count() <= 0) return arrive(upto, std::move(done));
@@ -144,7 +153,7 @@ private:
   runtime::async::timer_source::timer_id timer_ = 0;
   std::chrono::nanoseconds time_;
   std::chrono::nanoseconds stall_; ///< before its first layer
-  const std::chrono::nanoseconds copied_before_;
+  std::chrono::nanoseconds copied_before_;
   std::string error_;
   step_output output_;
   step_input input_;

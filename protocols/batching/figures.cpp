@@ -60,7 +60,8 @@ load_report planner::load() const {
   report.decoding = static_cast<std::uint32_t>(decoding);
   report.prompt_ns_total = meter_.prompt_ns_total();
   report.step_tokens = settings_.step_tokens_max;
-  report.pace = meter_.pace(decoding, report.blocks_used, places_taken());
+  report.pace =
+      meter_.pace((decoding + settings_.steps_max - 1) / settings_.steps_max, report.blocks_used, places_taken());
   // Who waits for a batch to end waits for what nobody can tell.
   if (settings_.mode == batching_mode::static_batch) report.pace.knows_prompts = false;
   report.prefill_tokens += static_cast<std::uint64_t>(static_cast<double>(waiting_tokens_) * meter_.missed());

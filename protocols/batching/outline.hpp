@@ -35,6 +35,8 @@ public:
   std::vector<block_id> copy_sources;
   std::vector<block_copy> copies;
   bool preempted = false;
+  /// Whose blocks are wanted, and which a step computes: it gets no more, so that it can be preempted when that ends.
+  const planned_request* wanted = nullptr;
   std::optional<std::uint32_t> leaving; ///< blocks, as they were counted last
   std::uint32_t waits_for_swaps = 0;    ///< requests that get no share before blocks have left
 

@@ -32,7 +32,7 @@ void approach(double& mean, double value, double kept) noexcept {
 void pace_meter::took(const step_sample& step) noexcept {
   const auto ns = static_cast<double>(step.took_ns);
   if (step.took_ns <= 0) return;
-  const double alone = step.alone_ns > 0 ? std::min(static_cast<double>(step.alone_ns) / ns, 1.0) : 1.0; // share of it
+  const double alone = step.alone_ns >= 0 ? std::min(static_cast<double>(step.alone_ns) / ns, 1.0) : 1.0; // share of it
   if (alone < 1 || alone_share_ < 1) alone_share_ += (alone - alone_share_) / decodes_kept;
   if (step.prompt_tokens <= light_tokens && step.decodes <= light_decodes) approach(light_, ns, light_kept);
   if (step.decoding > 0 && step.decoded_tokens > 0)

@@ -50,7 +50,7 @@ void planner::continue_running(outline& d, bool decodes) {
   for (std::size_t place = 0; place < running_.size() && d.budget() > 0 && most > 0;) {
     auto& r = *running_[place].second;
     const bool outgrows = blocks_for(r.planned() + 1ULL) > ledger_.total();
-    if (!r.may_be_planned() || r.decodes() != decodes || (outgrows && r.in_flight > 0)) {
+    if (!r.may_be_planned() || r.decodes() != decodes || (outgrows && r.in_flight > 0) || &r == d.wanted) {
       ++place;
       continue;
     }
@@ -65,7 +65,10 @@ void planner::continue_running(outline& d, bool decodes) {
     };
     while (tokens_that_fit(r) == 0 && !waits() && next_victim() != nullptr && next_victim() != &r)
       preempt(*next_victim(), d);
-    if (tokens_that_fit(r) == 0) ++d.waits_for_swaps;
+    if (tokens_that_fit(r) == 0) {
+      ++d.waits_for_swaps;
+      if (next_victim() == nullptr) d.wanted = running_.last().second;
+    }
     const auto shares = d.shares.size();
     schedule(r, d);
     ++place;
@@ -111,7 +114,10 @@ void planner::start_outranking(outline& d) {
     if (!started && !suffices_to_preempt_for(r)) return;
     while (!started && outranks_running(r)) {
       if (waits_for_swaps(r)) return;
-      if (next_victim() == nullptr) return;
+      if (next_victim() == nullptr) {
+        d.wanted = running_.last().second;
+        return;
+      }
       preempt(*next_victim(), d);
       started = starts();
     }

@@ -140,8 +140,7 @@ step_effects planner::complete(const step_output& output, std::int64_t took_ns, 
     }
     r.computed += part.tokens;
     totals_.prompt_tokens_total += part.prefill ? part.tokens : 0;
-    // Sealed, a block may give its place to one that holds the same: not while a later step has the table as it is.
-    if (r.in_flight == 0) r.blocks.seal(ledger_, r.computed_tokens());
+    r.blocks.seal(ledger_, r.computed_tokens(), r.in_flight > 0); // a later step may have the table as it is
     const auto drawn = tokens.first(part.samples ? std::size_t{1} + part.drafted : 0);
     tokens = tokens.subspan(drawn.size());
     auto& drafts = part.asks ? asked_drafts : own_drafts;

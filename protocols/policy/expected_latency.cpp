@@ -54,8 +54,8 @@ double expected_ttft_ns(const load_report& load, const step_pace& pace, const ex
   const double alone = computed(own, own_pairs);
   const double last = alone / std::max(std::ceil(own / room), 1.0);
   const double own_time = pace.overlap > 1 ? last + (alone - last) / pace.overlap : alone;
-  const double in_line = pace.overlap > 1 ? computed(ahead, ahead_pairs) / pace.overlap + own_time
-                                          : computed(ahead + own, ahead_pairs + own_pairs);
+  const double all = computed(ahead + own, ahead_pairs + own_pairs);
+  const double in_line = pace.overlap > 1 ? last + (all - last) / pace.overlap : all;
   return step_under_way + std::max(in_line, room_made + own_time);
 }
 

@@ -31,7 +31,8 @@ double share_of(double what, double of) noexcept {
 }
 
 double prompts_left_ns(const load_report& r) noexcept {
-  return static_cast<double>(r.prefill_tokens) * r.pace.token + r.prefill_pairs * r.pace.pair;
+  const double all = static_cast<double>(r.prefill_tokens) * r.pace.token + r.prefill_pairs * r.pace.pair;
+  return r.pace.overlap > 1 ? all / r.pace.overlap : all; // of steps that overlap each adds so much
 }
 
 /// Those that go first: with the least to do in their role, the youngest of equals.

@@ -250,6 +250,20 @@ TEST(SimCommand, InstancesThatOneSchedulerPlansForWaitForOneAnother) {
   EXPECT_EQ(free.at("end_to_end_ms"), none.at("end_to_end_ms"));
 }
 
+TEST(SimCommand, CountsTheStepsOfTheRunAndNotOfTheStart) {
+  for (const std::string more : {"", " --central-scheduler 1000"}) {
+    const auto report = boost::json::parse(
+        typed("--json --instances 1 --lengths fixed:64:64 --rate 1 --requests 1 --policy llumnix" + more).out);
+    EXPECT_EQ(report.at("steps").at("count").as_int64(), 64) << "a prompt, and a token each";
+    const auto busy = report.at("steps").at("busy_share").as_double();
+    EXPECT_GT(busy, more.empty() ? 0.9 : 0.8);
+    EXPECT_LE(busy, 1);
+    if (!more.empty()) {
+      EXPECT_DOUBLE_EQ(report.at("central_scheduler").at("stall_ms_max").as_double(), 1);
+    }
+  }
+}
+
 TEST(SimCommand, RefusesACentralSchedulerThatCannotBe) {
   for (const auto* const line : {"", "x", "-1", "1,", "1,x", "1,-1", "1;2", "1,2,3", "nan", "1e99", "20000000"}) {
     const auto refused = typed(
@@ -257,7 +271,13 @@ TEST(SimCommand, RefusesACentralSchedulerThatCannotBe) {
     EXPECT_EQ(refused.code, 2) << line;
     EXPECT_NE(refused.err.find("--central-scheduler"), std::string::npos) << refused.err;
   }
-  for (const auto* const more : {"--pipeline-parallel 2", "--draft-profile llama-2-7b-h100"}) {
+  const auto slow =
+      typed("--profile toy --lengths fixed:10:5 --requests 3 --instances 200 --central-scheduler 1000000");
+  EXPECT_EQ(slow.code, 2);
+  EXPECT_NE(slow.err.find("instances.step_timeout"), std::string::npos) << slow.err;
+  EXPECT_EQ(typed("--central-scheduler 5 --slo-ttft 1000 --lengths fixed:10:5 --profile toy", "plan").code, 2);
+  for (const auto* const more :
+       {"--pipeline-parallel 2", "--draft-profile llama-2-7b-h100", "--faults crash:instance-0@1s"}) {
     const auto refused = typed(fmt::format("--profile llama-2-70b-h100 --lengths fixed:10:5 --requests 3 --instances 1 "
                                            "--central-scheduler 5 {}",
                                            more));

@@ -175,12 +175,12 @@ def many(sim, scale, folder):
         table(["instances", "requests", "prefill mean", "P99", "decode mean", "P99", "messages and timers a request",
                "round robin: prefill"], rows),
         "", "The same under a centralised scheduler, which follows every request and plans the steps of all instances, one after "
-        "another (`--central-scheduler US`): what a token takes, mean / P99, and how long a step waits for its plan, on average.", "",
+        "another (`--central-scheduler US`): what a token takes, mean / P99, and how long a step waits for its plan, that plan included, on average.", "",
         table(["instances", "each plans its own", *(f"{us:g} us a plan" for us in PLAN_US)], stalled),
         "", picture("figure16", "decode latency with each scheduler, and events for each request, by instances"), "",
-        "The paper's figure is a plot, which was not read off: its centralised scheduler stalls the instances, more with every one of them. "
-        "Here, too: a scheduler is the bottleneck from where it takes as long for a plan of each instance as a step does, 45 ms, "
-        f"and from then on a token takes that long. How long a plan takes is given. {PLAN_US[0]:g} us is what godwit's own planner takes "
+        "The paper's figure is a plot, which was not read off; its centralised scheduler stalls the instances. Here a plan takes a given time, "
+        "whatever the number of instances, and they stall one another where the plans of all come to take as long as a step, 45 ms: from there "
+        f"on a token takes as long as these. {PLAN_US[0]:g} us is what godwit's own planner takes "
         "in one thread: `./run bench scheduler central` measured "
         "0.04 ms between two steps with 16 instances of 9 requests each, 0.21 with 64, 0.95 with 256 and 5.7 with 1,024, next to 0.0024 "
         "ms for an instance that plans for itself (one hour of one machine). Messages to and from the scheduler, which the simulation leaves out, come on top: "

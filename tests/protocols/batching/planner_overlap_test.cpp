@@ -141,6 +141,35 @@ TEST(PlannerOverlap, ARequestIsParkedOrGoneWhenTheLastStepThatHasAChunkOfItEnds)
   }
 }
 
+TEST(PlannerOverlap, WhatAChunkHasComputedIsThereForOthersWhileTheNextOneIsUnderWay) {
+  auto settings = overlapping(2, 40);
+  settings.prefix_caching = true;
+  planner p(settings);
+  const auto request = asks_for(1, 200, 50);
+  ASSERT_TRUE(p.admit(request).accepted());
+  const auto first = p.plan(), second = p.plan();
+  ASSERT_TRUE(first && second);
+  (void)ends(p, *first);
+  EXPECT_EQ(p.ledger().known_prefix(request.prompt, 0), 4U);
+  EXPECT_EQ(p.view(request_id{1}, epoch{1})->computed, 64U);
+  (void)ends(p, *second);
+  EXPECT_EQ(p.ledger().known_prefix(request.prompt, 0), 8U);
+}
+
+// Who outranks it wants its blocks.
+TEST(PlannerOverlap, APromptWhoseBlocksAreWantedGetsNoFurtherChunk) {
+  planner p(overlapping(2, 20));
+  ASSERT_TRUE(p.admit(asks_for(1, 300, 10, 5)).accepted());
+  const auto first = p.plan(), second = p.plan();
+  ASSERT_TRUE(first && second);
+  ASSERT_TRUE(p.admit(asks_for(2, 100, 10)).accepted());
+  (void)ends(p, *first);
+  EXPECT_FALSE(p.plan()) << "it would never be out of the steps";
+  (void)ends(p, *second);
+  EXPECT_THAT(those_in(p.plan()), ElementsAre(2));
+  EXPECT_THAT(p.take_effects().preempted, ElementsAre(request_id{1}));
+}
+
 TEST(PlannerOverlap, APromptThatIsScoredIsComputedChunkByChunk) {
   planner p(overlapping(3, 40));
   auto request = asks_for(1, 200, 50);

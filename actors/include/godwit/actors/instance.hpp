@@ -35,8 +35,8 @@ struct instance_options {
   /// On a pipeline of devices: how many rows of a step take as long to compute as the weights to read, by which steps
   /// are cut into parts (protocols::step_parts_for). 0: they are not.
   std::uint32_t pipeline_rows = 256;
-  /// Likewise: how many steps, of different requests, are on their way through the stages at once. 0: as many as there
-  /// are stages; never more than that, and one where a draft model drafts.
+  /// Likewise: how many steps, of different requests or with chunks of one prompt, are on their way through the stages
+  /// at once. 0: as many as there are stages; never more than that, and one where a draft model drafts.
   std::uint32_t pipeline_steps = 0;
   /// Bound of a step on one of several devices, behind the devices' own and the llumlet's.
   std::chrono::nanoseconds shard_timeout{std::chrono::minutes(30)};
@@ -86,7 +86,7 @@ private:
   runtime::async::task<void> run_turn(protocols::stage_schedule::turn what, std::shared_ptr<staged_step> whole);
   [[nodiscard]] std::uint32_t steps_max() const noexcept;
   /// Throws what went wrong with a step on several devices, which are stopped.
-  [[noreturn]] void give_up(const std::string& why, runtime::trace::span& span);
+  [[noreturn]] void give_up(const std::string& why, runtime::trace::span& span, std::uint64_t load);
   void spawn_shards();
   void stop_shards(runtime::stop_reason reason);
 
@@ -95,6 +95,7 @@ private:
   std::vector<runtime::handle<shard_interface>>
       shards_; ///< by rank, or by stage; empty: one device, driven by this actor
   bool staged_ = false;
+  std::uint64_t loads_ = 0;                       ///< of models
   std::uint32_t steps_ = 0;                       ///< in flight
   std::deque<std::shared_ptr<staged_step>> line_; ///< in the pipeline, the oldest first
   protocols::stage_schedule schedule_{1};

@@ -143,7 +143,7 @@ struct instance_facts {
   std::uint64_t weight_bytes = 0;
   std::vector<protocols::token_id> eos;    ///< the model's end-of-sequence tokens
   bool drafts = false;                     ///< a draft model is there
-  std::uint32_t steps_max = 1;             ///< that it takes at once, each of other requests
+  std::uint32_t steps_max = 1;             ///< that it takes at once
   std::shared_ptr<gpu::executor> executor; ///< for its KV memory; steps are the instance's business
 
   instance_facts() = default;

@@ -47,16 +47,16 @@ struct served_model {
   bool tells_reasoning = false; ///< what it thinks between <think> and </think> is `reasoning_content` of chats
   /// Its low-rank adapters, each a model to clients, by its name. Null: none.
   std::shared_ptr<const gpu::model::adapter_directory> adapters = nullptr;
-  std::string root = { /// Whether clients mean this model, and no adapter.
-      [[nodiscard]] bool is_called(std::string_view asked)
-          const noexcept {return asked == name || std::find(aliases.begin(), aliases.end(), asked) != aliases.end();
-}
-};                                     // namespace godwit::actors
-std::vector<std::string> aliases = {}; ///< other names under which clients may ask for it
-/// Its end-of-sequence tokens, as the instances have them: for beam search, which ends answers by itself.
-std::vector<protocols::token_id> eos = {};
-}
-;
+  std::string root = {};                 ///< told with it: where its files are; empty: its name
+  std::vector<std::string> aliases = {}; ///< other names under which clients may ask for it
+  /// Its end-of-sequence tokens, as the instances have them: for beam search, which ends answers by itself.
+  std::vector<protocols::token_id> eos = {};
+
+  /// Whether clients mean this model, and no adapter.
+  [[nodiscard]] bool is_called(std::string_view asked) const noexcept {
+    return asked == name || std::find(aliases.begin(), aliases.end(), asked) != aliases.end();
+  }
+};
 
 /// What is known of an HTTP request when its answer has ended.
 struct ended_request {

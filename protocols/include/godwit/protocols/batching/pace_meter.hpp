@@ -10,7 +10,7 @@ namespace godwit::protocols {
 /// What is known of a step once it has run.
 struct step_sample {
   std::int64_t took_ns = 0;
-  std::int64_t alone_ns = 0; ///< of that, without the time in which earlier steps were under way; 0: all of it
+  std::int64_t alone_ns = -1; ///< of that, without the time in which earlier steps were under way; below 0: all of it
   std::uint32_t prompt_tokens = 0;
   double prompt_pairs = 0;          ///< attention_pairs of these
   std::uint32_t decodes = 0;        ///< requests

@@ -162,8 +162,8 @@ public:
   /// of different requests each, and run one behind the other, as in a pipeline.
   [[nodiscard]] std::optional<step_input> plan();
   /// The oldest step in flight, which has run. `took_ns`: how long it took, planning included, as the caller measured;
-  /// 0: as the device did. `alone_ns`: the part of that in which it was the oldest one; 0: all of it.
-  [[nodiscard]] step_effects complete(const step_output& output, std::int64_t took_ns = 0, std::int64_t alone_ns = 0);
+  /// 0: as the device did. `alone_ns`: the part of that in which it was the oldest one; below 0: all of it.
+  [[nodiscard]] step_effects complete(const step_output& output, std::int64_t took_ns = 0, std::int64_t alone_ns = -1);
 
   enum class cancellation : std::uint8_t { unknown, freed, freed_after_step };
   /// Drops a request whose epoch is not later than the named one. No update is sent for it; it is named in `gone` once

@@ -56,7 +56,7 @@ public:
   /// All parts before this one have run on all stages.
   [[nodiscard]] std::uint64_t done() const noexcept { return stages_.back().next; }
   /// Forgets the oldest step, whose so many parts are done. Returns the time from its first turn's begin to its last
-  /// one's end, as it would be if stages with something before them never stood idle.
+  /// one's end, if it began as soon as the first stage had ended what was before it; later, it has taken less.
   std::int64_t take(std::uint32_t parts);
 
 private:

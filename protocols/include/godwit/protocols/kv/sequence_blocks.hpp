@@ -37,8 +37,11 @@ public:
     [[nodiscard]] bool copies() const noexcept { return from != to; }
   };
   [[nodiscard]] std::optional<written_block> make_writable(block_ledger& ledger, std::uint64_t position);
-  /// Seals the full blocks among `computed`, the tokens whose KV is there, for others to share.
-  void seal(block_ledger& ledger, std::span<const token_id> computed);
+  /// Seals the full blocks among `computed`, the tokens whose KV is there, for others to share. A block gives its place
+  /// to one that holds the same; with `keeps_table` it stays, and it and those behind it are left for a later call.
+  void seal(block_ledger& ledger, std::span<const token_id> computed, bool keeps_table = false);
+  /// Of so many leading positions whose KV is there, those whose blocks `seal` will not replace any more.
+  [[nodiscard]] std::uint32_t lasting(const block_ledger& ledger, std::uint32_t computed) const noexcept;
   /// A second table over the same blocks (parallel samples of one prompt).
   [[nodiscard]] sequence_blocks fork(block_ledger& ledger) const;
   /// Drops the blocks behind the first `positions`.
