@@ -277,6 +277,10 @@ TEST(Plan, WhatIsWrongIsSaidInOneLine) {
   EXPECT_EQ(planned(options).code, 2);
   EXPECT_THAT(planned(options).err, HasSubstr("--scaling off"));
   options = options_of(2);
+  options.sim.central = "5";
+  EXPECT_EQ(planned(options).code, 2);
+  EXPECT_THAT(planned(options).err, HasSubstr("--central-scheduler"));
+  options = options_of(2);
   options.sim.profile = "a-machine";
   EXPECT_EQ(planned(options).code, 2);
   EXPECT_THAT(planned(options).err, HasSubstr("--profile"));

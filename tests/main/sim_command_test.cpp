@@ -275,7 +275,6 @@ TEST(SimCommand, RefusesACentralSchedulerThatCannotBe) {
       typed("--profile toy --lengths fixed:10:5 --requests 3 --instances 200 --central-scheduler 1000000");
   EXPECT_EQ(slow.code, 2);
   EXPECT_NE(slow.err.find("instances.step_timeout"), std::string::npos) << slow.err;
-  EXPECT_EQ(typed("--central-scheduler 5 --slo-ttft 1000 --lengths fixed:10:5 --profile toy", "plan").code, 2);
   for (const auto* const more :
        {"--pipeline-parallel 2", "--draft-profile llama-2-7b-h100", "--faults crash:instance-0@1s"}) {
     const auto refused = typed(fmt::format("--profile llama-2-70b-h100 --lengths fixed:10:5 --requests 3 --instances 1 "
