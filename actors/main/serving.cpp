@@ -136,12 +136,14 @@ actors::edge_options serving::edge_options(const gpu::model::model_directory& mo
   std::erase(o.model.aliases, model_name_); // where that is the folder's
   o.model.root = model.path;
   o.model.adapters = make_adapters(settings_);
-  if (std::error_code unseen;
-      o.model.adapters && std::filesystem::exists(o.model.adapters->path() / model_name_, unseen))
-    log_.component("http").warning(
-        "the adapter '{}' has the name of the model, which clients get for it: rename it, or "
-        "give the model another one (model.name)",
-        model_name_);
+  auto names = o.model.aliases;
+  names.push_back(model_name_);
+  for (const auto& name : names)
+    if (std::error_code unseen; o.model.adapters && std::filesystem::exists(o.model.adapters->path() / name, unseen))
+      log_.component("http").warning(
+          "the adapter '{}' has a name of the model, which clients get for it: rename it, or "
+          "give the model another one (model.name, model.aliases)",
+          name);
   o.model.tokens = model.tokens;
   o.model.chat = chat_;
   o.model.context_length = context_length_;

@@ -212,7 +212,8 @@ expected<planned_sim, bench_error> plan(const sim_options& options) {
     if (!central)
       return wrong("--central-scheduler: '" + *options.central +
                    "' is no STEP[,REQUEST] in microseconds up to 10 s, as in 30 or 30,2.5");
-    const auto round_us = options.instances * std::chrono::duration<double, std::micro>(central->of_a_step()).count();
+    const auto most = central->of_a_step() + central->of_a_request() * options.settings.llumlet.sequences_max;
+    const auto round_us = options.instances * std::chrono::duration<double, std::micro>(most).count();
     if (round_us * 1e-3 > static_cast<double>(options.settings.instances.step_timeout.count()) / 2)
       return wrong("--central-scheduler: the plans of all instances take longer than half of instances.step_timeout, "
                    "after which they would be taken for hung");

@@ -67,7 +67,7 @@ void planner::check(std::span<const block_id> held) const {
       ++steps;
       tokens += part.tokens;
     }
-    for (const auto block : step.copy_sources) ++references[block.value()];
+    for (const auto block : step.holds) ++references[block.value()];
   }
   ensure(in_flight_.size() <= settings_.steps_max, "planner: no more steps in flight than there may be");
   for (const auto block : held) ++references[block.value()];

@@ -25,7 +25,7 @@ std::optional<request_view> planner::view(request_id id, epoch under) const {
   seen.state = r->parked && !r->loads() ? request_state::migrating : r->state;
   seen.prompt_tokens = r->prompt_tokens;
   seen.answer_tokens = r->answer_tokens();
-  seen.computed = r->blocks.lasting(ledger_, r->computed);
+  seen.computed = r->computed;
   seen.blocks_most = blocks_at_most(*r);
   seen.preemptions = r->preemptions;
   seen.in_flight = r->in_flight > 0;

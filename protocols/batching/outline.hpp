@@ -1,5 +1,7 @@
 #pragma once
 
+#include "batching/planned_request.hpp"
+
 #include <godwit/protocols/batching/planner.hpp>
 
 #include <algorithm>
@@ -32,11 +34,16 @@ public:
 
   std::vector<share> shares;
   std::vector<token_id> drafts; ///< one request's behind the other's
-  std::vector<block_id> copy_sources;
+  std::vector<block_id> holds;  ///< sources of copies
   std::vector<block_copy> copies;
   bool preempted = false;
-  /// Whose blocks are wanted, and which a step computes: it gets no more, so that it can be preempted when that ends.
+  /// Whose blocks are wanted, and which steps compute, get no more, so that they can be preempted when these end: this
+  /// one, and all of a lower priority than that.
   const planned_request* wanted = nullptr;
+  std::optional<std::int32_t> outranked_by;
+  [[nodiscard]] bool holds_back(const planned_request& r) const noexcept {
+    return r.in_flight > 0 && (&r == wanted || (outranked_by && r.priority > *outranked_by));
+  }
   std::optional<std::uint32_t> leaving; ///< blocks, as they were counted last
   std::uint32_t waits_for_swaps = 0;    ///< requests that get no share before blocks have left
 

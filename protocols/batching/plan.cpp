@@ -40,7 +40,7 @@ std::optional<step_input> planner::plan() {
     ++r.in_flight;
     r.ahead += part.tokens;
   }
-  in_flight_.push_back({input.step, std::move(d.shares), std::move(d.drafts), std::move(d.copy_sources)});
+  in_flight_.push_back({input.step, std::move(d.shares), std::move(d.drafts), std::move(d.holds)});
   return input;
 }
 
@@ -50,7 +50,7 @@ void planner::continue_running(outline& d, bool decodes) {
   for (std::size_t place = 0; place < running_.size() && d.budget() > 0 && most > 0;) {
     auto& r = *running_[place].second;
     const bool outgrows = blocks_for(r.planned() + 1ULL) > ledger_.total();
-    if (!r.may_be_planned() || r.decodes() != decodes || (outgrows && r.in_flight > 0) || &r == d.wanted) {
+    if (!r.may_be_planned() || r.decodes() != decodes || (outgrows && r.in_flight > 0) || d.holds_back(r)) {
       ++place;
       continue;
     }
@@ -66,8 +66,8 @@ void planner::continue_running(outline& d, bool decodes) {
     while (tokens_that_fit(r) == 0 && !waits() && next_victim() != nullptr && next_victim() != &r)
       preempt(*next_victim(), d);
     if (tokens_that_fit(r) == 0) {
+      if (!waits() && next_victim() == nullptr) d.wanted = running_.last().second;
       ++d.waits_for_swaps;
-      if (next_victim() == nullptr) d.wanted = running_.last().second;
     }
     const auto shares = d.shares.size();
     schedule(r, d);
@@ -115,7 +115,7 @@ void planner::start_outranking(outline& d) {
     while (!started && outranks_running(r)) {
       if (waits_for_swaps(r)) return;
       if (next_victim() == nullptr) {
-        d.wanted = running_.last().second;
+        d.outranked_by = r.priority;
         return;
       }
       preempt(*next_victim(), d);
@@ -272,7 +272,7 @@ bool planner::start(planned_request& r, outline& d, bool schedules) {
     r.computed = matched - 1;
     const auto written = r.blocks.make_writable(ledger_, r.computed);
     ensure(written && written->copies(), "planner: a shared block is copied before it is written");
-    d.copy_sources.push_back(written->from);
+    d.holds.push_back(written->from);
     d.copies.emplace_back(written->from, written->to);
   }
   totals_.prefix_query_tokens_total += ledger_.prefix_caching() ? r.total() : 0;

@@ -117,7 +117,7 @@ step_effects planner::complete(const step_output& output, std::int64_t took_ns, 
   ensure(output.scores.size() == static_cast<std::size_t>(scored), "planner: scores for each slice that wants them");
   auto effects = take_effects();
   effects.updates.reserve(effects.updates.size() + output.tokens.size());
-  for (const auto block : ran.copy_sources) ledger_.release(block);
+  for (const auto block : ran.holds) ledger_.release(block);
   for (const auto& part : ran.shares) fetch(*part.who);
   for (const auto& part : ran.shares) fetch_parts(*part.who);
   std::span<const sampled_token> tokens = output.tokens;
@@ -140,7 +140,8 @@ step_effects planner::complete(const step_output& output, std::int64_t took_ns, 
     }
     r.computed += part.tokens;
     totals_.prompt_tokens_total += part.prefill ? part.tokens : 0;
-    r.blocks.seal(ledger_, r.computed_tokens(), r.in_flight > 0); // a later step may have the table as it is
+    // Later steps have the table as it was.
+    r.blocks.seal(ledger_, r.computed_tokens(), r.in_flight > 0 ? &in_flight_.back().holds : nullptr);
     const auto drawn = tokens.first(part.samples ? std::size_t{1} + part.drafted : 0);
     tokens = tokens.subspan(drawn.size());
     auto& drafts = part.asks ? asked_drafts : own_drafts;

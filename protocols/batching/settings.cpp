@@ -8,6 +8,7 @@ std::string planner_settings::validate() const {
   if (blocks == 0) return "the KV pool has no blocks";
   if (context_length < 2) return "the context length leaves no room for a prompt and an answer";
   if (steps_max == 0) return "no step may be in flight";
+  if (steps_max > 64) return "no more than 64 steps may be in flight";
   if (steps_max > 1 && speculation.model_max > 0) return "a draft model drafts for one step at a time";
   if (running_max == 0) return "no request may run";
   if (waiting_max == 0) return "no request may wait";

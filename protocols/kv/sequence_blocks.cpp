@@ -53,7 +53,7 @@ std::optional<sequence_blocks::written_block> sequence_blocks::make_writable(blo
   return written_block{from, order->block};
 }
 
-void sequence_blocks::seal(block_ledger& ledger, std::span<const token_id> computed, bool keeps_table) {
+void sequence_blocks::seal(block_ledger& ledger, std::span<const token_id> computed, std::vector<block_id>* replaced) {
   if (!ledger.prefix_caching()) return;
   const auto full = static_cast<std::uint32_t>(computed.size() / tokens_per_block);
   ensure(full <= size(), "sequence_blocks: computed tokens lie in the table");
@@ -61,19 +61,19 @@ void sequence_blocks::seal(block_ledger& ledger, std::span<const token_id> compu
     if (ledger.sealed(table_[sealed_])) continue; // by a fork
     const auto parent = sealed_ == 0 ? std::nullopt : std::optional{table_[sealed_ - 1]};
     const auto tokens = computed.subspan(std::size_t{sealed_} * tokens_per_block, tokens_per_block);
-    if (keeps_table && ledger.knows(parent, tokens, salt_)) return;
-    const auto block = ledger.seal(table_[sealed_], parent, tokens, salt_);
+    const auto own = table_[sealed_];
+    if (replaced != nullptr) ledger.share(own);
+    const auto block = ledger.seal(own, parent, tokens, salt_);
+    if (replaced != nullptr && block && *block != own)
+      replaced->push_back(own);
+    else if (replaced != nullptr)
+      ledger.release(own);
     if (!block) {
       sealable_ = false;
       return;
     }
     table_[sealed_] = *block;
   }
-}
-
-std::uint32_t sequence_blocks::lasting(const block_ledger& ledger, std::uint32_t computed) const noexcept {
-  if (!ledger.prefix_caching() || !sealable_ || sealed_ >= computed / tokens_per_block) return computed;
-  return sealed_ * tokens_per_block;
 }
 
 sequence_blocks sequence_blocks::fork(block_ledger& ledger) const {

@@ -61,7 +61,9 @@ double expected_ttft_ns(const load_report& load, const step_pace& pace, const ex
 
 double expected_alone_ns(const step_pace& pace, std::uint32_t step_tokens, std::uint32_t tokens) noexcept {
   const double steps = std::ceil(static_cast<double>(tokens) / std::max(step_tokens, 1U));
-  return steps * pace.step + tokens * pace.token + attention_pairs(0, tokens) * pace.pair;
+  const double all = steps * pace.step + tokens * pace.token + attention_pairs(0, tokens) * pace.pair;
+  if (pace.overlap <= 1 || steps <= 1) return all;
+  return all / steps + (all - all / steps) / pace.overlap; // chunks follow each other
 }
 
 double expected_tpot_ns(const load_report& load) noexcept {

@@ -334,6 +334,7 @@ TEST_F(OpenaiEdge, AModelMayHaveOtherNames) {
   const auto list = call("GET", "/v1/models")->whole.body;
   EXPECT_LT(list.find("sim-model"), list.find("gpt-4o"));
   EXPECT_LT(list.find("gpt-4o"), list.find(R"("default")"));
+  EXPECT_THAT(list, HasSubstr(R"("id":"default")"));
 }
 
 TEST_F(OpenaiEdge, ModelsVersionAndMetricsAnswer) {

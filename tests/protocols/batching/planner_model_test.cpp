@@ -267,12 +267,15 @@ private:
     for (const auto& slice : step->slices) {
       // An earlier owner's part may be under way yet.
       const owned who{slice.request.value(), known_.at(slice.request.value()).request.epoch.value()};
+      auto ends_at = slice.first_position;
       for (const auto& others : owners_)
         if (const auto before = others.find(who); before != others.end()) {
           ASSERT_NE(before->second, 0U) << "in two steps at once, and the first one draws";
           ASSERT_LE(before->second, slice.first_position) << "the next chunk of its prompt";
+          ends_at = before->second;
           ++chunks_at_once_;
         }
+      ASSERT_EQ(ends_at, slice.first_position) << "nothing between its chunks";
       ASSERT_TRUE(
           mine.emplace(who, slice.samples ? 0 : slice.first_position + static_cast<std::uint32_t>(slice.tokens.size()))
               .second);

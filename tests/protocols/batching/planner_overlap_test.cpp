@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <numeric>
 #include <optional>
 #include <utility>
@@ -154,6 +155,43 @@ TEST(PlannerOverlap, WhatAChunkHasComputedIsThereForOthersWhileTheNextOneIsUnder
   EXPECT_EQ(p.view(request_id{1}, epoch{1})->computed, 64U);
   (void)ends(p, *second);
   EXPECT_EQ(p.ledger().known_prefix(request.prompt, 0), 8U);
+}
+
+// Two prompts that begin alike are computed side by side: what the one has computed first takes the place of what the
+// other one has, which that one's steps in flight still read.
+TEST(PlannerOverlap, ABlockThatGivesItsPlaceToOneLikeItIsHeldUntilTheStepsThatReadItHaveRun) {
+  auto settings = overlapping(3, 40);
+  settings.prefix_caching = true;
+  settings.step_tokens_max = 40;
+  planner p(settings);
+  auto shorter = asks_for(1, 20, 1), longer = asks_for(2, 100, 50);
+  std::copy_n(longer.prompt.begin(), 16, shorter.prompt.begin());
+  ASSERT_TRUE(p.admit(shorter).accepted());
+  ASSERT_TRUE(p.admit(longer).accepted());
+  const auto first = p.plan(), second = p.plan();
+  ASSERT_THAT(those_in(first), ElementsAre(1, 2)) << "20 tokens of either";
+  ASSERT_THAT(those_in(second), ElementsAre(2));
+  const auto read = second->slices.at(0).blocks.at(0);
+  ASSERT_NE(read, first->slices.at(0).blocks.at(0));
+  (void)ends(p, *first);
+  const auto now = p.view(request_id{2}, epoch{1})->blocks.at(0);
+  EXPECT_EQ(now, first->slices.at(0).blocks.at(0));
+  EXPECT_EQ(p.ledger().references(read), 1U) << "the step in flight has it";
+  const auto third = p.plan();
+  ASSERT_TRUE(third);
+  EXPECT_EQ(third->slices.at(0).blocks.at(0), now);
+  (void)ends(p, *second);
+  EXPECT_EQ(p.ledger().references(read), 0U);
+  // A sample of the same prompt takes over what there is, and leaves it as it was.
+  auto sample = longer;
+  sample.request = request_id{3};
+  sample.sibling = request_id{2};
+  sample.stop.max_tokens = 1;
+  ASSERT_TRUE(p.admit(sample).accepted());
+  (void)ends(p, *third);
+  for (int i = 0; i < 4; ++i)
+    if (const auto step = p.plan()) (void)ends(p, *step);
+  EXPECT_EQ(p.requests().size(), 1U);
 }
 
 // Who outranks it wants its blocks.

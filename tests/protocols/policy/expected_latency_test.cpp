@@ -53,7 +53,7 @@ TEST(ExpectedTtft, IsThatOfThePromptOnAnIdleInstance) {
   EXPECT_DOUBLE_EQ(ttft_ms(idle, 0), 0);
 }
 
-// What is before it goes through the stages one behind the other, its own steps do not.
+// What is before it, and all of its own steps but one, go through the stages one behind the other.
 TEST(ExpectedTtft, IsLessBehindStepsThatOverlap) {
   auto busy = measured(load_of(1, 40, 8));
   busy.running_max = 64;
@@ -61,8 +61,11 @@ TEST(ExpectedTtft, IsLessBehindStepsThatOverlap) {
   busy.pace.overlap = 2;
   EXPECT_DOUBLE_EQ(ttft_ms(busy, 104), 2.5 + (10 + 100) / 2.0 + 10 + 104)
       << "104 tokens a step, beside four of the eight";
+  EXPECT_DOUBLE_EQ(ttft_ms(busy, 208), 2.5 + (30 + 308 - 114) / 2.0 + 114) << "in two steps, of which it waits for one";
+  EXPECT_DOUBLE_EQ(expected_alone_ns(busy.pace, 100, 200) / 1e6, (20 + 200) / 2.0 + (20 + 200) / 2.0 / 2);
   busy.pace.overlap = 1;
   EXPECT_DOUBLE_EQ(ttft_ms(busy, 100), 5 + 20 + 200);
+  EXPECT_DOUBLE_EQ(expected_alone_ns(busy.pace, 100, 200) / 1e6, 20 + 200);
 }
 
 TEST(ExpectedTtft, CountsTheStepsOfThoseWhoDecode) {

@@ -34,6 +34,7 @@ public:
   void stand_by() noexcept { begun_ = false; }
   void begin() noexcept { begun_ = true; }
   [[nodiscard]] std::chrono::nanoseconds of_a_step() const noexcept { return a_step_; }
+  [[nodiscard]] std::chrono::nanoseconds of_a_request() const noexcept { return a_request_; }
   /// Counts anew.
   void reset_counts() noexcept {
     steps_ = 0;

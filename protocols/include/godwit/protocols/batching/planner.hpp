@@ -118,7 +118,8 @@ struct request_view {
 /// free blocks go; those that the model draws, too, are part of the answer. An update may then have several tokens.
 /// * A token is sent once: after preemption and re-dispatch the next token has index answer.size().
 /// * The answer does not depend on pool size, budget, preemptions or prefix hits (given a model that does not).
-/// * Of steps in flight each has other requests, of those that decode about as many as the others.
+/// * Of steps in flight each has other requests or further chunks of a prompt, of those that decode about as many as
+/// the others.
 /// * Cancelled: blocks are freed at once, or, when a step in flight uses them, as it completes; those on their way to
 /// the swap space with the caller's next word of them.
 /// * Moving (Llumnix, OSDI '24, section 4.2): `park` takes a request out with its blocks; `snapshot` is what moves
@@ -159,7 +160,7 @@ public:
 
   /// The next step; empty when there is nothing to run, or when what is there waits for blocks held outside
   /// (transfers), or is part of steps that are in flight. Up to `planner_settings::steps_max` steps may be in flight,
-  /// of different requests each, and run one behind the other, as in a pipeline.
+  /// and run one behind the other, as in a pipeline.
   [[nodiscard]] std::optional<step_input> plan();
   /// The oldest step in flight, which has run. `took_ns`: how long it took, planning included, as the caller measured;
   /// 0: as the device did. `alone_ns`: the part of that in which it was the oldest one; below 0: all of it.
@@ -274,8 +275,8 @@ private:
   struct step_under_way {
     std::uint64_t step = 0;
     std::vector<share> shares;
-    std::vector<token_id> drafts;       ///< one request's behind the other's
-    std::vector<block_id> copy_sources; ///< referenced until the copies have been made
+    std::vector<token_id> drafts; ///< one request's behind the other's
+    std::vector<block_id> holds; ///< a reference each, until it has run: sources of its copies, blocks of former tables
   };
   class outline;
   /// Why the head of line did not start, for as long as that is so.

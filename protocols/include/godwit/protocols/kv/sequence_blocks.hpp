@@ -38,10 +38,9 @@ public:
   };
   [[nodiscard]] std::optional<written_block> make_writable(block_ledger& ledger, std::uint64_t position);
   /// Seals the full blocks among `computed`, the tokens whose KV is there, for others to share. A block gives its place
-  /// to one that holds the same; with `keeps_table` it stays, and it and those behind it are left for a later call.
-  void seal(block_ledger& ledger, std::span<const token_id> computed, bool keeps_table = false);
-  /// Of so many leading positions whose KV is there, those whose blocks `seal` will not replace any more.
-  [[nodiscard]] std::uint32_t lasting(const block_ledger& ledger, std::uint32_t computed) const noexcept;
+  /// to one that holds the same, and is free; with `replaced` the caller gets a reference to it instead, since somebody
+  /// may still read the table as it was.
+  void seal(block_ledger& ledger, std::span<const token_id> computed, std::vector<block_id>* replaced = nullptr);
   /// A second table over the same blocks (parallel samples of one prompt).
   [[nodiscard]] sequence_blocks fork(block_ledger& ledger) const;
   /// Drops the blocks behind the first `positions`.
