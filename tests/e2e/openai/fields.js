@@ -2,7 +2,7 @@
 // fields.test.js. `at`: c completions, h chat. `value` is sent and must be answered; `wrong` must be a 400 that names
 // the field. What a field does to the answer is looked at in effects.test.js.
 export const supported = [
-  { field: 'model', at: 'ch', note: 'the served one, or one of its [adapters](serving.md#adapters-lora); another is 404', own: true },
+  { field: 'model', at: 'ch', note: 'the served one, by its name or one of `--model-aliases`, or one of its [adapters](serving.md#adapters-lora); another is 404. Answers tell its name', own: true },
   { field: 'prompt', at: 'c', value: [[1, 2, 3], [4, 5]], wrong: [[]], note: 'text, texts, token ids, or lists of ids; up to `frontend.prompts_max` (64)' },
   { field: 'messages', at: 'h', value: [{ role: 'user', content: [{ type: 'text', text: 'Hi' }] }], wrong: [[]], note: 'roles system, developer, user, assistant, tool; content as text or text parts' },
   { field: 'max_tokens', at: 'ch', value: 2, wrong: [-1, 1.5, 'many'], note: 'completions: 16 by default, 0 with `echo`; chat: what the context has room for' },
