@@ -85,7 +85,8 @@ private:
   void end_line(const std::string& why);
   runtime::async::task<void> run_turn(protocols::stage_schedule::turn what, std::shared_ptr<staged_step> whole);
   [[nodiscard]] std::uint32_t steps_max() const noexcept;
-  /// Throws what went wrong with a step on several devices, which are stopped.
+  /// Throws what went wrong with a step on several devices, which are stopped; not those of a model that was loaded
+  /// after the step began. `load`: as `loads_` was then.
   [[noreturn]] void give_up(const std::string& why, runtime::trace::span& span, std::uint64_t load);
   void spawn_shards();
   void stop_shards(runtime::stop_reason reason);
