@@ -63,7 +63,7 @@ function(godwit_compile_together target)
   cmake_parse_arguments(ARG "" "AT_ONCE" "" ${ARGN})
   if(GODWIT_UNITY)
     if(NOT ARG_AT_ONCE)
-      set(ARG_AT_ONCE 6)
+      set(ARG_AT_ONCE 10)
     endif()
     set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE ${ARG_AT_ONCE})
     # g++ 12 takes a coroutine's frame for a type of a header where its file is included.
@@ -115,7 +115,7 @@ function(godwit_test name)
     set(ARG_LABELS unit)
   endif()
   add_executable(${name} ${ARG_SOURCES})
-  godwit_compile_together(${name} AT_ONCE 4) # more want more memory than a compiler has
+  godwit_compile_together(${name} AT_ONCE 8) # more want more memory than a compiler has
   if(ARG_ALONE)
     set(alone ${ARG_SOURCES})
     list(FILTER alone INCLUDE REGEX "${ARG_ALONE}")

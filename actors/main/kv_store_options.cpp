@@ -1,4 +1,5 @@
 #include "main/kv_store_options.hpp"
+#include "main/scheduling_settings.hpp"
 
 #include <godwit/gpu/cpu/cpu_device.hpp>
 #include <godwit/protocols/kv/chunk_name.hpp>
@@ -18,7 +19,6 @@ using protocols::unexpected;
 
 namespace {
 
-constexpr double hour_ms = 3'600'000;
 constexpr double lookup_max_ms = 1000; // less than a front end waits for an admission
 
 std::optional<std::string> wrong_with_kv_store(const serve_settings& s) {

@@ -16,10 +16,10 @@ namespace godwit::gpu {
 
 namespace {
 
-using pieces = std::map<const std::byte*, protocols::shared_memory>; ///< by where they begin
+using mappings = std::map<const std::byte*, protocols::shared_memory>; ///< by where they begin
 struct table {
   std::mutex mutex;
-  pieces made;
+  mappings made;
   std::uint64_t last_id = 0;
 };
 
@@ -97,7 +97,7 @@ void make_huge(std::byte* start, std::uint64_t bytes, std::uint64_t page) {
 
 std::byte* map_shared(std::uint64_t bytes, std::uint64_t alignment) {
   if (is_on_account()) return nullptr;
-  pieces fresh;
+  mappings fresh;
   auto entry = fresh.extract(fresh.try_emplace(nullptr).first); // what can throw comes before what would be lost then
   auto* start = reserve(bytes, alignment);
   if (start == nullptr) return nullptr;

@@ -15,8 +15,6 @@ using protocols::request_state;
 
 namespace {
 
-constexpr std::uint32_t traveller = 41; // 110 tokens of prompt, 88 of answer
-
 sim_cluster_options two_instances(transport::sim::settings link = {}) {
   sim_cluster_options o{.instances = 2, .blocks = 64, .context = 256};
   o.fabric = link;

@@ -17,8 +17,6 @@ using namespace std::chrono_literals;
 
 namespace {
 
-constexpr std::uint32_t traveller = 41; // 110 tokens of prompt, 88 of answer
-
 struct scene {
   sim_cluster& cluster;
   moves& movers;

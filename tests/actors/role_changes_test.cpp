@@ -193,7 +193,7 @@ TEST(RoleChanges, NothingIsLostWhenTheyChangeAllTheTime) {
 
 namespace {
 
-constexpr auto hold = 2s;
+constexpr auto role_hold = 2s;
 
 /// One that follows the load. What prompts take is what there is to do; little memory, so that answers fill it.
 sim_cluster_options following(std::vector<instance_role> roles) {
@@ -208,7 +208,7 @@ sim_cluster_options following(std::vector<instance_role> roles) {
   o.adjust = [first](actors::node_options& n) {
     first(n);
     n.scheduler.policies.roles = protocols::role_policy::balance;
-    n.scheduler.roles.hold_ns = std::chrono::nanoseconds(hold).count();
+    n.scheduler.roles.hold_ns = std::chrono::nanoseconds(role_hold).count();
   };
   return o;
 }

@@ -41,7 +41,7 @@ public:
   }
 };
 
-struct scene {
+struct fleet {
   std::uint64_t seed = 1;
   std::uint32_t instances = 1;
   scaling_mode mode = scaling_mode::on;
@@ -52,7 +52,7 @@ struct scene {
 /// A cluster that scales: of 64 blocks each, from 10 to 40 blocks for each running request on the mean.
 class scaled {
 public:
-  explicit scaled(scene s) : cluster(options_of(s)) {}
+  explicit scaled(fleet s) : cluster(options_of(s)) {}
   ~scaled() {
     provisioner->on_order = {};
     provisioner->on_release = {};
@@ -90,7 +90,7 @@ public:
   sinks all;
 
 private:
-  sim_cluster_options options_of(const scene& s) {
+  sim_cluster_options options_of(const fleet& s) {
     sim_cluster_options o;
     o.seed = s.seed;
     o.instances = s.instances;

@@ -14,8 +14,6 @@ using namespace std::chrono_literals;
 
 namespace {
 
-constexpr std::uint32_t traveller = 41; // 110 tokens of prompt, 88 of answer
-
 using shards = std::vector<runtime::handle<actors::shard_interface>>;
 
 /// The actors of the instances' devices, by instance; of the last start.

@@ -10,7 +10,7 @@ namespace godwit::transport::ucx {
 
 namespace {
 /// Pieces of memory that are told of at a time; blocks of others take other ways.
-constexpr std::size_t known_max = 64;
+constexpr std::size_t regions_known_max = 64;
 } // namespace
 
 std::shared_ptr<const exposed> exposed::make(std::shared_ptr<ucp_context> context,
@@ -58,8 +58,8 @@ std::shared_ptr<const exposed> exposed_memory::find(const protocols::memory_regi
   auto& known = device ? device_ : host_;
   auto found = known.find(whole->id);
   if (found == known.end()) {
-    if (known.size() >= known_max) forget_gone();
-    if (known.size() >= known_max) return nullptr;
+    if (known.size() >= regions_known_max) forget_gone();
+    if (known.size() >= regions_known_max) return nullptr;
     std::string why;
     auto memory = exposed::make(context_, *whole, why);
     if (memory && device && !trusting_ && memory->type() == UCS_MEMORY_TYPE_HOST) {

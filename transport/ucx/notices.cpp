@@ -7,7 +7,7 @@ namespace godwit::transport::ucx {
 namespace {
 constexpr auto window = std::chrono::seconds(10);
 constexpr std::uint32_t told_max = 10;
-constexpr std::size_t known_max = 1024;
+constexpr std::size_t notices_known_max = 1024;
 } // namespace
 
 void notices::tell(link_end what, time now) {
@@ -26,7 +26,7 @@ void notices::tell(link_end what, time now) {
 
 void notices::tell_once(std::string_view what, const std::string& whom, const std::string& peer, std::string text,
                         time now) {
-  if (known_.size() >= known_max) known_.clear();
+  if (known_.size() >= notices_known_max) known_.clear();
   if (known_.emplace(what, whom).second) tell({peer, std::move(text), false, 0, true}, now);
 }
 

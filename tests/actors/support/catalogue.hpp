@@ -10,6 +10,7 @@ namespace godwit::test {
 
 /// Requests whose answers are known: prompts of one to 150 tokens, many of which begin alike; greedy and seeded.
 inline constexpr std::uint32_t catalogue_size = 48;
+inline constexpr std::uint32_t traveller = 41; ///< one worth moving: 110 tokens of prompt, 88 of answer
 [[nodiscard]] protocols::generate_request catalogue_request(std::uint32_t number);
 /// Its answer in a run that nothing disturbs.
 [[nodiscard]] const std::vector<protocols::token_id>& calm_answer(std::uint32_t number);

@@ -11,7 +11,7 @@
 namespace godwit::protocols {
 namespace {
 
-std::uint32_t picked(dispatcher& policy) {
+std::uint32_t picked_by(dispatcher& policy) {
   const auto choice = policy.pick({.tokens = 15});
   return choice ? choice->instance.value() : 0;
 }
@@ -38,7 +38,7 @@ TEST(DispatchNumbers, AReportFromBeforeARequestArrivedDoesNotTakeItBack) {
     std::map<std::uint32_t, int> counts;
     std::uint64_t sequence = 1;
     for (int i = 0; i < 4; ++i) {
-      ++counts[picked(*policy)];
+      ++counts[picked_by(*policy)];
       ++sequence;
       policy->report(idle(1, sequence, 0));
       policy->report(idle(2, sequence, 0));

@@ -47,7 +47,7 @@ load_report later(load_report load, std::uint64_t sequence) {
   return load;
 }
 
-std::uint32_t picked(dispatcher& policy) {
+std::uint32_t picked_of(dispatcher& policy) {
   const auto choice = policy.pick({.tokens = 15});
   return choice ? choice->instance.value() : 0;
 }
@@ -74,7 +74,7 @@ TEST(RolesInDispatch, NewRequestsGoToThoseForPrefillHoweverBusyTheyAre) {
     policy->report(for_decoding(load_of(1)));
     policy->report(for_prefill(load_of(2, 90, 7)));
     policy->report(for_decoding(load_of(3)));
-    EXPECT_EQ(picked(*policy), 2U) << name;
+    EXPECT_EQ(picked_of(*policy), 2U) << name;
     const auto choice = policy->pick({.tokens = 15});
     ASSERT_TRUE(choice) << name;
     EXPECT_EQ(choice->why.candidates, 1U) << name;
@@ -86,9 +86,9 @@ TEST(RolesInDispatch, OneThatIsMixedTakesNewRequestsToo) {
   policy->report(for_decoding(load_of(1)));
   policy->report(for_prefill(load_of(2, 90, 7)));
   policy->report(load_of(3, 50, 3));
-  EXPECT_EQ(picked(*policy), 3U);
+  EXPECT_EQ(picked_of(*policy), 3U);
   policy->remove(instance_id{2});
-  EXPECT_EQ(picked(*policy), 1U) << "nobody hands anything over";
+  EXPECT_EQ(picked_of(*policy), 1U) << "nobody hands anything over";
 }
 
 TEST(RolesInDispatch, WhereNothingIsHandedOverAllAreMixed) {
@@ -113,15 +113,15 @@ TEST(RolesInDispatch, APrefillInstanceRelievesThoseThatCanTakeItsKv) {
   other.kv_kind = 8;
   policy->report(prefill);
   policy->report(other);
-  EXPECT_EQ(picked(*policy), 3U);
+  EXPECT_EQ(picked_of(*policy), 3U);
   prefill.kv_kind = 8; // started anew, with another fabric
   prefill.generation = 2;
   policy->report(prefill);
-  EXPECT_EQ(picked(*policy), 1U);
+  EXPECT_EQ(picked_of(*policy), 1U);
   prefill.kv_kind = 7;
   prefill.generation = 3;
   policy->report(prefill);
-  EXPECT_EQ(picked(*policy), 3U) << "it counts with one kind at a time";
+  EXPECT_EQ(picked_of(*policy), 3U) << "it counts with one kind at a time";
 }
 
 TEST(RolesInDispatch, AFullQueueForPromptsIsNoReasonToAskThoseForDecoding) {
@@ -130,7 +130,7 @@ TEST(RolesInDispatch, AFullQueueForPromptsIsNoReasonToAskThoseForDecoding) {
   full.waiting = full.waiting_max;
   policy->report(full);
   policy->report(for_decoding(load_of(2)));
-  EXPECT_EQ(picked(*policy), 0U);
+  EXPECT_EQ(picked_of(*policy), 0U);
   EXPECT_EQ(policy->why_none(), dispatcher::lack::full);
 }
 
@@ -138,30 +138,30 @@ TEST(RolesInDispatch, ThoseForDecodingStandInWhileNobodyIsThereForPrompts) {
   for (const auto name : dispatcher_names()) {
     const auto policy = make_dispatcher(name);
     policy->report(for_decoding(load_of(1)));
-    EXPECT_EQ(picked(*policy), 1U) << name << ": before the other has come";
+    EXPECT_EQ(picked_of(*policy), 1U) << name << ": before the other has come";
     policy->report(for_prefill(load_of(2)));
-    EXPECT_EQ(picked(*policy), 2U) << name;
+    EXPECT_EQ(picked_of(*policy), 2U) << name;
     policy->set_stale(instance_id{2}, true);
-    EXPECT_EQ(picked(*policy), 1U) << name << ": silent";
+    EXPECT_EQ(picked_of(*policy), 1U) << name << ": silent";
     policy->report(for_prefill(load_of(2, 0, 0, 2)));
-    EXPECT_EQ(picked(*policy), 2U) << name;
+    EXPECT_EQ(picked_of(*policy), 2U) << name;
     policy->report(that_terminates(for_prefill(load_of(2, 0, 0, 3))));
-    EXPECT_EQ(picked(*policy), 1U) << name << ": drains";
+    EXPECT_EQ(picked_of(*policy), 1U) << name << ": drains";
     policy->report(for_prefill(load_of(2, 0, 0, 4)));
-    EXPECT_EQ(picked(*policy), 2U) << name;
+    EXPECT_EQ(picked_of(*policy), 2U) << name;
     policy->remove(instance_id{2});
-    EXPECT_EQ(picked(*policy), 1U) << name << ": gone";
+    EXPECT_EQ(picked_of(*policy), 1U) << name << ": gone";
     auto again = for_prefill(load_of(2));
     again.generation = 2;
     policy->report(again);
     again.generation = 3; // started anew, while it counts
     policy->report(again);
-    EXPECT_EQ(picked(*policy), 2U) << name;
+    EXPECT_EQ(picked_of(*policy), 2U) << name;
     const auto next = make_dispatcher(name);
     next->take_over(*policy);
-    EXPECT_EQ(picked(*next), 2U) << name;
+    EXPECT_EQ(picked_of(*next), 2U) << name;
     next->remove(instance_id{2});
-    EXPECT_EQ(picked(*next), 1U) << name << ": it counted once";
+    EXPECT_EQ(picked_of(*next), 1U) << name << ": it counted once";
   }
 }
 
@@ -169,11 +169,11 @@ TEST(RolesInDispatch, AnInstanceMayChangeItsRole) {
   const auto policy = make_dispatcher("freeness");
   policy->report(for_prefill(load_of(1)));
   policy->report(for_decoding(load_of(2)));
-  EXPECT_EQ(picked(*policy), 1U);
+  EXPECT_EQ(picked_of(*policy), 1U);
   policy->report(for_decoding(later(load_of(1, 50, 3), 2)));
-  EXPECT_EQ(picked(*policy), 2U) << "nobody is for prompts";
+  EXPECT_EQ(picked_of(*policy), 2U) << "nobody is for prompts";
   policy->report(for_prefill(later(load_of(2, 90, 7), 2)));
-  EXPECT_EQ(picked(*policy), 2U);
+  EXPECT_EQ(picked_of(*policy), 2U);
 }
 
 // --- pairing
