@@ -15,8 +15,8 @@
 
 namespace godwit::test {
 
+using protocols::testing_support::plain_beam_search;
 using ::testing::HasSubstr;
-using testing_support::plain_beam_search;
 namespace json = boost::json;
 
 namespace {

@@ -1,7 +1,7 @@
 #include "protocols/batching/waiting_request.hpp"
+#include "protocols/second.hpp"
 
 #include <godwit/protocols/batching/batch_former.hpp>
-#include <godwit/protocols/batching/planner.hpp>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -13,51 +13,50 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
-
-constexpr std::int64_t second = 1'000'000'000;
+using testing_support::second_ns;
 
 TEST(BatchFormer, WithoutARuleTakesAll) {
   batch_former batch{{}};
   for (int i = 0; i < 1000; ++i) {
-    ASSERT_TRUE(batch.takes(i * second, 5000));
-    batch.add(i * second, 5000);
+    ASSERT_TRUE(batch.takes(i * second_ns, 5000));
+    batch.add(i * second_ns, 5000);
   }
 }
 
 TEST(BatchFormer, TheFirstOneAlwaysJoins) {
   batch_former batch{{1, 1}};
-  EXPECT_TRUE(batch.takes(1000 * second, 100'000));
-  batch.add(1000 * second, 100'000);
-  EXPECT_FALSE(batch.takes(second, 1));
+  EXPECT_TRUE(batch.takes(1000 * second_ns, 100'000));
+  batch.add(1000 * second_ns, 100'000);
+  EXPECT_FALSE(batch.takes(second_ns, 1));
 }
 
 // UELLM, formula 3-4: (length + the longest) x (size + 1).
 TEST(BatchFormer, LengthsCountByTheLongestAndBySize) {
   batch_former batch{{0, 1.0 / 1000}};
-  batch.add(second, 100);
-  EXPECT_TRUE(batch.takes(second, 400)) << "500 x 2";
-  EXPECT_FALSE(batch.takes(second, 401));
-  batch.add(second, 10);
-  batch.add(second, 10);
-  EXPECT_TRUE(batch.takes(second, 150)) << "250 x 4";
-  EXPECT_FALSE(batch.takes(second, 151)) << "the longest is still there";
+  batch.add(second_ns, 100);
+  EXPECT_TRUE(batch.takes(second_ns, 400)) << "500 x 2";
+  EXPECT_FALSE(batch.takes(second_ns, 401));
+  batch.add(second_ns, 10);
+  batch.add(second_ns, 10);
+  EXPECT_TRUE(batch.takes(second_ns, 150)) << "250 x 4";
+  EXPECT_FALSE(batch.takes(second_ns, 151)) << "the longest is still there";
 }
 
 // Formula 3-3, likewise.
 TEST(BatchFormer, ObjectivesCountAlikeAndThoseWithoutAsOfAMinute) {
   batch_former batch{{1.0 / 100, 0}};
-  batch.add(10 * second, 100'000);
-  EXPECT_TRUE(batch.takes(40 * second, 100'000));
-  EXPECT_FALSE(batch.takes(41 * second, 1));
+  batch.add(10 * second_ns, 100'000);
+  EXPECT_TRUE(batch.takes(40 * second_ns, 100'000));
+  EXPECT_FALSE(batch.takes(41 * second_ns, 1));
   EXPECT_FALSE(batch.takes(0, 1)) << "60 s";
 }
 
 TEST(BatchFormer, BothCountTogether) {
   batch_former batch{{1.0 / 200, 1.0 / 2000}};
-  batch.add(10 * second, 100);
-  EXPECT_TRUE(batch.takes(40 * second, 400)) << "a half each";
-  EXPECT_FALSE(batch.takes(41 * second, 400));
-  EXPECT_FALSE(batch.takes(40 * second, 401));
+  batch.add(10 * second_ns, 100);
+  EXPECT_TRUE(batch.takes(40 * second_ns, 400)) << "a half each";
+  EXPECT_FALSE(batch.takes(41 * second_ns, 400));
+  EXPECT_FALSE(batch.takes(40 * second_ns, 401));
 }
 
 /// Batches of a static planner, by the requests' numbers.
@@ -86,12 +85,7 @@ protected:
         out.emplace_back();
         for (const auto id : begun) out.back().push_back(id.value());
       }
-      step_output output;
-      output.step = input->step;
-      for (const auto& slice : input->slices)
-        if (slice.samples) output.tokens.emplace_back(7);
-      (void)p.complete(output);
-      p.check();
+      (void)testing_support::ends(p, *input);
     }
     EXPECT_TRUE(p.idle());
     return out;
@@ -109,10 +103,10 @@ TEST_F(Batches, AreOfRequestsThatAreAlike) {
 
 TEST_F(Batches, AreSortedByTheirObjectivesWhereTheQueueIs) {
   auto p = make({1.0 / 100, 0}, queue_order::edf);
-  admit(p, 1, 0, 300 * second);
-  admit(p, 2, 0, 10 * second);
-  admit(p, 3, 0, 20 * second);
-  admit(p, 4, 0, 290 * second);
+  admit(p, 1, 0, 300 * second_ns);
+  admit(p, 2, 0, 10 * second_ns);
+  admit(p, 3, 0, 20 * second_ns);
+  admit(p, 4, 0, 290 * second_ns);
   EXPECT_THAT(batches_of(p), ElementsAre(ElementsAre(2, 3), ElementsAre(4), ElementsAre(1)));
 }
 

@@ -1,3 +1,5 @@
+#include "protocols/batching/planner_support.hpp"
+
 #include <godwit/protocols/batching/drafting.hpp>
 #include <godwit/protocols/ensure.hpp>
 
@@ -9,6 +11,7 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
+using testing_support::those_in;
 
 step_slice decode(std::uint64_t id, std::uint32_t position, token_id token, std::uint32_t wanted) {
   step_slice out;
@@ -26,12 +29,6 @@ step_slice decode(std::uint64_t id, std::uint32_t position, token_id token, std:
 step_output drew(const std::vector<token_id>& ids) {
   step_output out;
   for (const auto id : ids) out.tokens.emplace_back(id);
-  return out;
-}
-
-std::vector<std::uint64_t> requests_of(const step_input& pass) {
-  std::vector<std::uint64_t> out;
-  for (const auto& slice : pass.slices) out.push_back(slice.request.value());
   return out;
 }
 
@@ -71,7 +68,7 @@ TEST(Drafting, EachPassDraftsOneTokenOfThoseThatWantMore) {
   drafting all(step, 100, 100);
   auto pass = all.next();
   ASSERT_TRUE(pass);
-  EXPECT_THAT(requests_of(*pass), ElementsAre(1, 2, 3));
+  EXPECT_THAT(those_in(pass), ElementsAre(1, 2, 3));
   EXPECT_TRUE(pass->slices[0].samples);
   EXPECT_FALSE(pass->slices[1].samples);
   EXPECT_TRUE(pass->slices[2].samples);
@@ -80,7 +77,7 @@ TEST(Drafting, EachPassDraftsOneTokenOfThoseThatWantMore) {
   all.drew(drew({21, 31}));
   pass = all.next();
   ASSERT_TRUE(pass);
-  EXPECT_THAT(requests_of(*pass), ElementsAre(1, 3));
+  EXPECT_THAT(those_in(pass), ElementsAre(1, 3));
   EXPECT_THAT(pass->slices[0].tokens, ElementsAre(21));
   EXPECT_EQ(pass->slices[0].first_position, 6U);
   EXPECT_TRUE(pass->slices[0].samples);
@@ -92,7 +89,7 @@ TEST(Drafting, EachPassDraftsOneTokenOfThoseThatWantMore) {
   all.drew(drew({22}));
   pass = all.next();
   ASSERT_TRUE(pass);
-  EXPECT_THAT(requests_of(*pass), ElementsAre(1));
+  EXPECT_THAT(those_in(pass), ElementsAre(1));
   EXPECT_THAT(pass->slices[0].tokens, ElementsAre(22));
   EXPECT_EQ(pass->slices[0].first_position, 7U);
   EXPECT_FALSE(pass->slices[0].samples);

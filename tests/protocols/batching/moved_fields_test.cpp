@@ -1,9 +1,8 @@
-#include <godwit/protocols/batching/planner.hpp>
+#include "protocols/batching/planner_support.hpp"
 
 #include <gtest/gtest.h>
 
 #include <functional>
-#include <numeric>
 #include <string>
 #include <vector>
 
@@ -12,14 +11,14 @@ namespace godwit::protocols {
 namespace {
 
 constexpr request_id mover{1};
-constexpr token_id vocabulary = 100;
-constexpr std::uint32_t prompt_tokens = 20;
+constexpr token_id vocabulary_size = 100;
+constexpr std::uint32_t prompt_size = 20;
 
-planner_settings settings_of() {
+planner_settings small_vocabulary() {
   planner_settings settings;
   settings.blocks = 16;
   settings.context_length = 500;
-  settings.vocabulary = vocabulary;
+  settings.vocabulary = vocabulary_size;
   return settings;
 }
 
@@ -28,8 +27,7 @@ moved_request decoding() {
   moved_request moved;
   moved.request = mover;
   moved.epoch = epoch{1};
-  moved.prompt.resize(prompt_tokens);
-  std::iota(moved.prompt.begin(), moved.prompt.end(), 10);
+  moved.prompt = testing_support::counting_from(10, prompt_size);
   moved.answer = {1, 2, 3, 4, 5};
   moved.stop.max_tokens = 50;
   moved.state = request_state::running;
@@ -48,7 +46,7 @@ moved_request scored() {
   moved.tail_index = 0;
   moved.tail.clear();
   for (const auto token : moved.answer) moved.tail.emplace_back(token);
-  for (std::uint32_t i = 1; i < prompt_tokens; ++i) moved.prompt_scores.emplace_back(moved.prompt[i]);
+  for (std::uint32_t i = 1; i < prompt_size; ++i) moved.prompt_scores.emplace_back(moved.prompt[i]);
   return moved;
 }
 
@@ -86,7 +84,7 @@ admission adopted_by(planner& p, const moved_request& moved) {
 
 TEST(PlannerMovedFields, WhatAgreesIsTakenUp) {
   for (const auto& moved : {decoding(), scored(), scored_in_part(), preempted()}) {
-    planner p{settings_of()};
+    planner p{small_vocabulary()};
     EXPECT_TRUE(adopted_by(p, moved).accepted());
   }
 }
@@ -100,12 +98,12 @@ TEST(PlannerMovedFields, OneThatDoesNotAgreeIsRefusedAndLeavesNothing) {
   using m = moved_request;
   const std::vector<row> rows{
       {"a prompt of nothing", preempted, [](m& r) { r.prompt.clear(), r.cached_tokens = 0; }},
-      {"a token of the prompt outside the vocabulary", decoding, [](m& r) { r.prompt[3] = vocabulary; }},
+      {"a token of the prompt outside the vocabulary", decoding, [](m& r) { r.prompt[3] = vocabulary_size; }},
       {"a token of the prompt below nought", decoding, [](m& r) { r.prompt[3] = -1; }},
-      {"a token of the answer outside the vocabulary", decoding, [](m& r) { r.answer[0] = vocabulary; }},
+      {"a token of the answer outside the vocabulary", decoding, [](m& r) { r.answer[0] = vocabulary_size; }},
       {"a token of the answer below nought", decoding, [](m& r) { r.answer[0] = -1; }},
       {"an answer that may have no tokens", decoding, [](m& r) { r.stop.max_tokens = 0; }},
-      {"more cached than the prompt has", decoding, [](m& r) { r.cached_tokens = prompt_tokens + 1; }},
+      {"more cached than the prompt has", decoding, [](m& r) { r.cached_tokens = prompt_size + 1; }},
       {"computed to the end, so that nothing is left to draw from", decoding, [](m& r) { r.computed = 25; }},
       {"a tail that begins behind the answer", decoding, [](m& r) { r.tail_index = 6, r.tail.clear(); }},
       {"a tail that is short", decoding, [](m& r) { r.tail.pop_back(); }},
@@ -120,7 +118,7 @@ TEST(PlannerMovedFields, OneThatDoesNotAgreeIsRefusedAndLeavesNothing) {
     SCOPED_TRACE(what);
     auto moved = good();
     spoil(moved);
-    planner p{settings_of()};
+    planner p{small_vocabulary()};
     EXPECT_EQ(adopted_by(p, moved).reason, refusal::invalid);
     EXPECT_TRUE(p.idle());
     EXPECT_EQ(p.ledger().used(), 0U);
@@ -133,15 +131,15 @@ TEST(PlannerMovedFields, ScoresThatTheHomeHasAreNotCounted) {
   moved.tail_index = 1;
   moved.tail.erase(moved.tail.begin());
   moved.prompt_scores.clear();
-  planner p{settings_of()};
+  planner p{small_vocabulary()};
   EXPECT_TRUE(adopted_by(p, moved).accepted());
 }
 
 TEST(PlannerMovedFields, AnAnswerSoFarIsCheckedWhereARequestIsAdmittedToo) {
-  for (const token_id wrong : {-1, vocabulary}) {
+  for (const token_id wrong : {-1, vocabulary_size}) {
     const auto moved = decoding();
     generate_request request{mover, epoch{1}, moved.prompt, moved.answer, moved.sampling, moved.stop};
-    planner p{settings_of()};
+    planner p{small_vocabulary()};
     request.answer[2] = wrong;
     EXPECT_EQ(p.admit(request).reason, refusal::invalid);
     EXPECT_TRUE(p.idle());
@@ -149,7 +147,7 @@ TEST(PlannerMovedFields, AnAnswerSoFarIsCheckedWhereARequestIsAdmittedToo) {
 }
 
 TEST(PlannerMovedFields, ARequestIsNotUnparkedUnderAnEarlierEpoch) {
-  planner p{settings_of()};
+  planner p{small_vocabulary()};
   ASSERT_TRUE(adopted_by(p, decoding()).accepted());
   ASSERT_EQ(p.park(mover, epoch{2}), planner::parking::parked);
   EXPECT_FALSE(p.unpark(mover, epoch{2}, epoch{1}));

@@ -269,10 +269,10 @@ private:
       const owned who{slice.request.value(), known_.at(slice.request.value()).request.epoch.value()};
       auto ends_at = slice.first_position;
       for (const auto& others : owners_)
-        if (const auto before = others.find(who); before != others.end()) {
-          ASSERT_NE(before->second, 0U) << "in two steps at once, and the first one draws";
-          ASSERT_LE(before->second, slice.first_position) << "the next chunk of its prompt";
-          ends_at = before->second;
+        if (const auto same = others.find(who); same != others.end()) {
+          ASSERT_NE(same->second, 0U) << "in two steps at once, and the first one draws";
+          ASSERT_LE(same->second, slice.first_position) << "the next chunk of its prompt";
+          ends_at = same->second;
           ++chunks_at_once_;
         }
       ASSERT_EQ(ends_at, slice.first_position) << "nothing between its chunks";

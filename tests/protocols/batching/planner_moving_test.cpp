@@ -1,58 +1,40 @@
-#include <godwit/protocols/batching/planner.hpp>
+#include "protocols/batching/planner_support.hpp"
+
 #include <godwit/protocols/ensure.hpp>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-
-#include <numeric>
 
 namespace godwit::protocols {
 namespace {
 
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
+using testing_support::asks_for;
+using testing_support::drawn_by;
+using testing_support::first_id;
+using testing_support::second_id;
+using testing_support::settings_for;
+using testing_support::step;
+using testing_support::third_id;
 
-constexpr request_id first{1}, second{2}, third{3};
-
-planner_settings settings_of(std::uint32_t blocks, std::uint32_t running = 4) {
-  planner_settings settings;
-  settings.blocks = blocks;
+planner_settings movable(std::uint32_t blocks, std::uint32_t running = 4) {
+  auto settings = settings_for(blocks, running);
   settings.context_length = 500;
-  settings.step_tokens_max = 64;
-  settings.running_max = running;
   settings.waiting_max = 4;
   settings.vocabulary = 100000;
   settings.eos = {2};
   return settings;
 }
 
-generate_request request_of(request_id id, std::size_t prompt, std::uint32_t max_tokens = 20) {
-  generate_request request;
-  request.request = id;
-  request.epoch = epoch{1};
-  request.prompt.resize(prompt);
-  std::iota(request.prompt.begin(), request.prompt.end(), static_cast<token_id>(id.value() * 1000));
-  request.stop.max_tokens = max_tokens;
-  return request;
+generate_request may_move(request_id id, std::size_t prompt, std::uint32_t max_tokens = 20) {
+  return asks_for(id.value(), prompt, max_tokens);
 }
-
-step_output output_of(const step_input& input, token_id token = 7) {
-  step_output output;
-  output.step = input.step;
-  for (const auto& slice : input.slices)
-    if (slice.samples) {
-      output.tokens.emplace_back(token);
-      output.tokens.back().logprob = -static_cast<float>(slice.sample_index);
-    }
-  return output;
-}
-
-step_effects step(planner& p, token_id token = 7) { return p.complete(output_of(p.plan().value(), token)); }
 
 /// A planner that has run `prompt` tokens of the first request and drawn `answer` ones.
 planner running(std::size_t prompt, int answer, std::uint32_t blocks = 16, std::int32_t logprobs = -1) {
-  planner p{settings_of(blocks)};
-  auto request = request_of(first, prompt);
+  planner p{movable(blocks)};
+  auto request = may_move(first_id, prompt);
   request.sampling.logprobs = logprobs;
   EXPECT_TRUE(p.admit(request).accepted());
   for (int i = 0; i < answer; ++i) (void)step(p);
@@ -61,10 +43,10 @@ planner running(std::size_t prompt, int answer, std::uint32_t blocks = 16, std::
 
 TEST(PlannerMoving, AParkedRequestKeepsItsBlocksAndIsNotPlanned) {
   auto p = running(20, 2);
-  EXPECT_EQ(p.park(first, epoch{1}), planner::parking::parked);
-  EXPECT_THAT(p.take_effects().parked, ElementsAre(first));
+  EXPECT_EQ(p.park(first_id, epoch{1}), planner::parking::parked);
+  EXPECT_THAT(p.take_effects().parked, ElementsAre(first_id));
   EXPECT_FALSE(p.plan());
-  const auto seen = p.view(first, epoch{1}).value();
+  const auto seen = p.view(first_id, epoch{1}).value();
   EXPECT_EQ(seen.state, request_state::migrating);
   EXPECT_EQ(seen.computed, 21U);
   EXPECT_EQ(seen.full_blocks(), 1U);
@@ -81,7 +63,7 @@ TEST(PlannerMoving, EachReferenceToABlockIsSomebodys) {
   auto p = running(20, 2);
   const auto reserved = p.reserve(2).value();
   p.check();
-  const auto block = p.view(first, epoch{1}).value().blocks.front();
+  const auto block = p.view(first_id, epoch{1}).value().blocks.front();
   p.ledger().share(block); // for a copy
   EXPECT_THROW(p.check(), contract_violation);
   p.check(std::vector{block});
@@ -95,54 +77,54 @@ TEST(PlannerMoving, EachReferenceToABlockIsSomebodys) {
 TEST(PlannerMoving, ARequestInFlightIsParkedAsItsStepCompletesAndItsTokenIsSent) {
   auto p = running(20, 1);
   const auto input = p.plan().value();
-  EXPECT_EQ(p.park(first, epoch{1}), planner::parking::parked_after_step);
+  EXPECT_EQ(p.park(first_id, epoch{1}), planner::parking::parked_after_step);
   EXPECT_THAT(p.take_effects().parked, IsEmpty());
-  const auto effects = p.complete(output_of(input, 9));
+  const auto effects = p.complete(drawn_by(input, 9));
   ASSERT_EQ(effects.updates.size(), 1U);
   EXPECT_EQ(effects.updates[0].tokens.at(0).id, 9);
-  EXPECT_THAT(effects.parked, ElementsAre(first));
+  EXPECT_THAT(effects.parked, ElementsAre(first_id));
   EXPECT_FALSE(p.plan());
 }
 
 TEST(PlannerMoving, ARequestThatEndsWithItsLastStepIsGoneAndNotParked) {
   auto p = running(20, 1);
   const auto input = p.plan().value();
-  (void)p.park(first, epoch{1});
-  const auto effects = p.complete(output_of(input, 2));
+  (void)p.park(first_id, epoch{1});
+  const auto effects = p.complete(drawn_by(input, 2));
   EXPECT_EQ(effects.updates.at(0).finish, finish_reason::stop);
-  EXPECT_THAT(effects.gone, ElementsAre(first));
+  EXPECT_THAT(effects.gone, ElementsAre(first_id));
   EXPECT_THAT(effects.parked, IsEmpty());
-  EXPECT_FALSE(p.view(first, epoch{1}));
+  EXPECT_FALSE(p.view(first_id, epoch{1}));
 }
 
 TEST(PlannerMoving, AChunkOfAPromptIsTheLastOneBeforeTheRequestIsParked) {
-  planner p{settings_of(16)};
-  (void)p.admit(request_of(first, 100));
+  planner p{movable(16)};
+  (void)p.admit(may_move(first_id, 100));
   const auto input = p.plan().value();
-  (void)p.park(first, epoch{1});
-  EXPECT_THAT(p.complete(output_of(input)).parked, ElementsAre(first));
-  EXPECT_EQ(p.snapshot(first, 0).computed, 64U);
-  ASSERT_TRUE(p.unpark(first, epoch{1}, epoch{1}));
+  (void)p.park(first_id, epoch{1});
+  EXPECT_THAT(p.complete(drawn_by(input)).parked, ElementsAre(first_id));
+  EXPECT_EQ(p.snapshot(first_id, 0).computed, 64U);
+  ASSERT_TRUE(p.unpark(first_id, epoch{1}, epoch{1}));
   EXPECT_EQ(p.plan()->slices.at(0).first_position, 64U);
 }
 
 TEST(PlannerMoving, OnlyTheCurrentEpochIsParkedOrSeen) {
   auto p = running(20, 1);
-  EXPECT_EQ(p.park(first, epoch{2}), planner::parking::unknown);
-  EXPECT_EQ(p.park(second, epoch{1}), planner::parking::unknown);
-  EXPECT_FALSE(p.view(first, epoch{2}));
-  EXPECT_FALSE(p.unpark(first, epoch{2}, epoch{3}));
-  EXPECT_THROW((void)p.snapshot(first, 0), contract_violation) << "it is not parked";
+  EXPECT_EQ(p.park(first_id, epoch{2}), planner::parking::unknown);
+  EXPECT_EQ(p.park(second_id, epoch{1}), planner::parking::unknown);
+  EXPECT_FALSE(p.view(first_id, epoch{2}));
+  EXPECT_FALSE(p.unpark(first_id, epoch{2}, epoch{3}));
+  EXPECT_THROW((void)p.snapshot(first_id, 0), contract_violation) << "it is not parked";
 }
 
 TEST(PlannerMoving, UnparkedUnderALaterEpochItGoesOnWhereItWas) {
   auto p = running(20, 2);
-  (void)p.park(first, epoch{1});
-  ASSERT_TRUE(p.unpark(first, epoch{1}, epoch{3}));
-  EXPECT_FALSE(p.view(first, epoch{1}));
+  (void)p.park(first_id, epoch{1});
+  ASSERT_TRUE(p.unpark(first_id, epoch{1}, epoch{3}));
+  EXPECT_FALSE(p.view(first_id, epoch{1}));
   const auto input = p.plan().value();
   EXPECT_EQ(input.slices.at(0).first_position, 21U) << "nothing is computed again";
-  const auto effects = p.complete(output_of(input));
+  const auto effects = p.complete(drawn_by(input));
   EXPECT_EQ(effects.updates.at(0).epoch, epoch{3});
   EXPECT_EQ(effects.updates[0].first_index, 2U);
 }
@@ -150,81 +132,81 @@ TEST(PlannerMoving, UnparkedUnderALaterEpochItGoesOnWhereItWas) {
 TEST(PlannerMoving, AnOrderToParkCanBeTakenBackBeforeTheStepCompletes) {
   auto p = running(20, 1);
   const auto input = p.plan().value();
-  (void)p.park(first, epoch{1});
-  ASSERT_TRUE(p.unpark(first, epoch{1}, epoch{1}));
-  EXPECT_THAT(p.complete(output_of(input)).parked, IsEmpty());
+  (void)p.park(first_id, epoch{1});
+  ASSERT_TRUE(p.unpark(first_id, epoch{1}, epoch{1}));
+  EXPECT_THAT(p.complete(drawn_by(input)).parked, IsEmpty());
   EXPECT_TRUE(p.plan());
 }
 
 TEST(PlannerMoving, AParkedRequestKeepsItsPlaceInTheBatchAndInTheQueue) {
-  planner p{settings_of(16, 1)};
-  for (const auto id : {first, second, third}) (void)p.admit(request_of(id, 20));
+  planner p{movable(16, 1)};
+  for (const auto id : {first_id, second_id, third_id}) (void)p.admit(may_move(id, 20));
   (void)step(p);
-  (void)p.park(first, epoch{1});
+  (void)p.park(first_id, epoch{1});
   EXPECT_FALSE(p.plan()) << "its place is not given away";
-  EXPECT_EQ(p.park(second, epoch{1}), planner::parking::parked);
-  for (std::uint64_t id = 4; id < 6; ++id) ASSERT_TRUE(p.admit(request_of(request_id{id}, 20)).accepted());
-  EXPECT_EQ(p.admit(request_of(request_id{6}, 20)).reason, refusal::queue_full);
-  ASSERT_TRUE(p.unpark(second, epoch{1}, epoch{1}));
+  EXPECT_EQ(p.park(second_id, epoch{1}), planner::parking::parked);
+  for (std::uint64_t id = 4; id < 6; ++id) ASSERT_TRUE(p.admit(may_move(request_id{id}, 20)).accepted());
+  EXPECT_EQ(p.admit(may_move(request_id{6}, 20)).reason, refusal::queue_full);
+  ASSERT_TRUE(p.unpark(second_id, epoch{1}, epoch{1}));
   EXPECT_EQ(p.load().waiting, 4U);
-  ASSERT_TRUE(p.unpark(first, epoch{1}, epoch{1}));
-  EXPECT_EQ(p.plan()->slices.at(0).request, first);
+  ASSERT_TRUE(p.unpark(first_id, epoch{1}, epoch{1}));
+  EXPECT_EQ(p.plan()->slices.at(0).request, first_id);
   p.check();
 }
 
 TEST(PlannerMoving, AParkedRequestIsCancelledAtOnceAndReplacedByALaterEpoch) {
   auto p = running(20, 1);
-  (void)p.park(first, epoch{1});
+  (void)p.park(first_id, epoch{1});
   (void)p.take_effects();
-  auto later = request_of(first, 20);
+  auto later = may_move(first_id, 20);
   later.epoch = epoch{2};
   ASSERT_TRUE(p.admit(later).accepted());
-  EXPECT_THAT(p.take_effects().gone, ElementsAre(first));
+  EXPECT_THAT(p.take_effects().gone, ElementsAre(first_id));
   EXPECT_EQ(p.ledger().used(), 0U);
-  (void)p.park(first, epoch{2});
-  EXPECT_EQ(p.cancel({first, epoch{2}}), planner::cancellation::freed);
+  (void)p.park(first_id, epoch{2});
+  EXPECT_EQ(p.cancel({first_id, epoch{2}}), planner::cancellation::freed);
   EXPECT_TRUE(p.idle());
   EXPECT_EQ(p.load().migrating, 0U);
 }
 
 TEST(PlannerMoving, APreemptedRequestIsNamedAndMovesWithoutKv) {
-  auto settings = settings_of(4);
+  auto settings = movable(4);
   settings.prefix_caching = false;
   planner p{settings};
-  (void)p.admit(request_of(first, 30, 60));
-  (void)p.admit(request_of(second, 14, 60));
+  (void)p.admit(may_move(first_id, 30, 60));
+  (void)p.admit(may_move(second_id, 14, 60));
   step_effects effects;
   while (effects.preempted.empty()) {
     ASSERT_LT(p.load().steps_total, 100U);
     const auto input = p.plan().value();
     effects = p.take_effects();
-    (void)p.complete(output_of(input));
+    (void)p.complete(drawn_by(input));
   }
-  EXPECT_THAT(effects.preempted, ElementsAre(second));
-  EXPECT_EQ(p.view(second, epoch{1})->preemptions, 1U);
-  (void)p.park(second, epoch{1});
-  const auto moved = p.snapshot(second, 0);
+  EXPECT_THAT(effects.preempted, ElementsAre(second_id));
+  EXPECT_EQ(p.view(second_id, epoch{1})->preemptions, 1U);
+  (void)p.park(second_id, epoch{1});
+  const auto moved = p.snapshot(second_id, 0);
   EXPECT_EQ(moved.state, request_state::preempted);
   EXPECT_EQ(moved.computed, 0U);
 }
 
 TEST(PlannerMoving, ATailHasTheTokensThatTheHomeLacksWithTheirLogProbabilities) {
   auto p = running(20, 5, 16, 0);
-  (void)p.park(first, epoch{1});
-  const auto moved = p.snapshot(first, 3);
+  (void)p.park(first_id, epoch{1});
+  const auto moved = p.snapshot(first_id, 3);
   EXPECT_EQ(moved.tail_index, 3U);
   ASSERT_EQ(moved.tail.size(), 2U);
   EXPECT_EQ(moved.tail[0].logprob, -3.0F);
   EXPECT_EQ(moved.tail[1].logprob, -4.0F);
   EXPECT_EQ(moved.answer.size(), 5U);
-  EXPECT_THAT(p.snapshot(first, 99).tail, IsEmpty());
+  EXPECT_THAT(p.snapshot(first_id, 99).tail, IsEmpty());
 }
 
 TEST(PlannerMoving, AnAdoptedRequestGoesOnWithoutComputingAnythingAgain) {
   auto source = running(40, 3, 16, 0);
-  (void)source.park(first, epoch{1});
-  const auto moved = source.snapshot(first, 1);
-  planner p{settings_of(16)};
+  (void)source.park(first_id, epoch{1});
+  const auto moved = source.snapshot(first_id, 1);
+  planner p{movable(16)};
   ASSERT_TRUE(p.hold_place());
   const auto blocks = p.reserve(3).value();
   ASSERT_TRUE(p.adopt(moved, epoch{2}, blocks).accepted());
@@ -234,9 +216,9 @@ TEST(PlannerMoving, AnAdoptedRequestGoesOnWithoutComputingAnythingAgain) {
   EXPECT_EQ(input.slices.at(0).first_position, 42U);
   EXPECT_EQ(input.slices[0].blocks, blocks);
   EXPECT_EQ(input.slices[0].sample_index, 3U);
-  EXPECT_EQ(p.complete(output_of(input)).updates.at(0).epoch, epoch{2});
-  (void)p.park(first, epoch{2});
-  const auto again = p.snapshot(first, 0);
+  EXPECT_EQ(p.complete(drawn_by(input)).updates.at(0).epoch, epoch{2});
+  (void)p.park(first_id, epoch{2});
+  const auto again = p.snapshot(first_id, 0);
   EXPECT_EQ(again.tail_index, 1U) << "what the first home-coming told is known";
   EXPECT_EQ(again.tail.size(), 3U);
   EXPECT_EQ(p.adopt(moved, epoch{2}, {}).reason, refusal::duplicate);
@@ -244,8 +226,8 @@ TEST(PlannerMoving, AnAdoptedRequestGoesOnWithoutComputingAnythingAgain) {
 
 TEST(PlannerMoving, ARequestThatIsParkedAgainIsWhatItWasWhenItCame) {
   auto source = running(40, 3);
-  (void)source.park(first, epoch{1});
-  auto moved = source.snapshot(first, 0);
+  (void)source.park(first_id, epoch{1});
+  auto moved = source.snapshot(first_id, 0);
   EXPECT_TRUE(moved.started);
   moved.priority = 2;
   moved.arrival_ns = 77;
@@ -253,24 +235,24 @@ TEST(PlannerMoving, ARequestThatIsParkedAgainIsWhatItWasWhenItCame) {
   moved.cached_tokens = 16;
   moved.preemptions = 3;
   moved.sampling.seed = 99;
-  planner p{settings_of(16)};
+  planner p{movable(16)};
   ASSERT_TRUE(p.hold_place());
   const auto blocks = p.reserve(3).value();
   ASSERT_TRUE(p.adopt(moved, epoch{2}, blocks).accepted());
-  (void)p.park(first, epoch{2});
+  (void)p.park(first_id, epoch{2});
   moved.epoch = epoch{2};
-  EXPECT_EQ(p.snapshot(first, 0), moved);
+  EXPECT_EQ(p.snapshot(first_id, 0), moved);
 }
 
 TEST(PlannerMoving, AdoptedBlocksAreSharedWithThoseWhoseTextBeginsAlike) {
   auto source = running(40, 1);
-  (void)source.park(first, epoch{1});
-  planner p{settings_of(16)};
+  (void)source.park(first_id, epoch{1});
+  planner p{movable(16)};
   ASSERT_TRUE(p.hold_place());
   const auto blocks = p.reserve(3).value();
-  ASSERT_TRUE(p.adopt(source.snapshot(first, 0), epoch{2}, blocks).accepted());
-  auto alike = request_of(first, 40);
-  alike.request = second;
+  ASSERT_TRUE(p.adopt(source.snapshot(first_id, 0), epoch{2}, blocks).accepted());
+  auto alike = may_move(first_id, 40);
+  alike.request = second_id;
   (void)p.admit(alike);
   const auto input = p.plan().value();
   ASSERT_EQ(input.slices.size(), 2U);
@@ -281,9 +263,9 @@ TEST(PlannerMoving, AdoptedBlocksAreSharedWithThoseWhoseTextBeginsAlike) {
 
 TEST(PlannerMoving, ARefusedAdoptionLeavesBlocksAndPlaceWithTheCaller) {
   auto source = running(40, 3);
-  (void)source.park(first, epoch{1});
-  auto moved = source.snapshot(first, 1);
-  planner p{settings_of(16)};
+  (void)source.park(first_id, epoch{1});
+  auto moved = source.snapshot(first_id, 1);
+  planner p{movable(16)};
   ASSERT_TRUE(p.hold_place());
   const auto blocks = p.reserve(2).value();
   EXPECT_EQ(p.adopt(moved, epoch{2}, blocks).reason, refusal::invalid) << "42 tokens need three blocks";
@@ -302,45 +284,45 @@ TEST(PlannerMoving, ARefusedAdoptionLeavesBlocksAndPlaceWithTheCaller) {
 
 TEST(PlannerMoving, AMovedRequestThatIsCompleteHereEndsAtOnce) {
   auto source = running(20, 5);
-  (void)source.park(first, epoch{1});
-  auto settings = settings_of(16);
+  (void)source.park(first_id, epoch{1});
+  auto settings = movable(16);
   settings.context_length = 25;
   planner p{settings};
   ASSERT_TRUE(p.hold_place());
   const auto blocks = p.reserve(2).value();
-  ASSERT_TRUE(p.adopt(source.snapshot(first, 0), epoch{2}, blocks).accepted());
+  ASSERT_TRUE(p.adopt(source.snapshot(first_id, 0), epoch{2}, blocks).accepted());
   const auto effects = p.take_effects();
   ASSERT_EQ(effects.updates.size(), 1U);
   EXPECT_EQ(effects.updates[0].finish, finish_reason::length);
-  EXPECT_THAT(effects.gone, ElementsAre(first));
+  EXPECT_THAT(effects.gone, ElementsAre(first_id));
   EXPECT_TRUE(p.idle());
   EXPECT_EQ(p.ledger().used(), 0U);
   EXPECT_EQ(p.places_held(), 0U);
 }
 
 TEST(PlannerMoving, ARequestWithoutKvJoinsTheQueueByItsArrival) {
-  planner source{settings_of(16)};
-  auto early = request_of(first, 20);
+  planner source{movable(16)};
+  auto early = may_move(first_id, 20);
   early.arrival_ns = -5;
   (void)source.admit(early);
-  (void)source.park(first, epoch{1});
-  planner p{settings_of(16, 1)};
-  (void)p.admit(request_of(second, 20));
-  ASSERT_TRUE(p.adopt(source.snapshot(first, 0), epoch{2}, {}).accepted());
-  EXPECT_EQ(p.plan()->slices.at(0).request, first);
+  (void)source.park(first_id, epoch{1});
+  planner p{movable(16, 1)};
+  (void)p.admit(may_move(second_id, 20));
+  ASSERT_TRUE(p.adopt(source.snapshot(first_id, 0), epoch{2}, {}).accepted());
+  EXPECT_EQ(p.plan()->slices.at(0).request, first_id);
 }
 
 TEST(PlannerMoving, AHeldPlaceIsNotGivenAwayAndTheLastOneIsLeftToThoseWhoWait) {
-  planner p{settings_of(16, 2)};
+  planner p{movable(16, 2)};
   ASSERT_TRUE(p.hold_place());
-  (void)p.admit(request_of(first, 20));
-  (void)p.admit(request_of(second, 20));
+  (void)p.admit(may_move(first_id, 20));
+  (void)p.admit(may_move(second_id, 20));
   EXPECT_FALSE(p.hold_place());
   const auto alone = p.plan().value();
   EXPECT_EQ(alone.slices.size(), 1U);
   p.free_place();
   EXPECT_FALSE(p.hold_place()) << "the second request waits for it";
-  (void)p.complete(output_of(alone));
+  (void)p.complete(drawn_by(alone));
   EXPECT_EQ(p.plan()->slices.size(), 2U);
 }
 
@@ -349,17 +331,17 @@ TEST(PlannerMoving, PlacesKeptForThoseWhoComeAndThoseWhoLeaveAreReported) {
   ASSERT_TRUE(p.hold_place());
   EXPECT_EQ(p.load().running, 1U);
   EXPECT_EQ(p.load().places_kept, 1U);
-  (void)p.park(first, epoch{1});
+  (void)p.park(first_id, epoch{1});
   EXPECT_EQ(p.load().running, 0U);
   EXPECT_EQ(p.load().places_kept, 2U);
-  (void)p.admit(request_of(second, 20));
-  (void)p.park(second, epoch{1});
+  (void)p.admit(may_move(second_id, 20));
+  (void)p.park(second_id, epoch{1});
   EXPECT_EQ(p.load().migrating, 2U);
   EXPECT_EQ(p.load().places_kept, 2U) << "who waited has none";
 }
 
 TEST(PlannerMoving, NobodyJoinsAStaticBatch) {
-  auto settings = settings_of(16);
+  auto settings = movable(16);
   settings.mode = batching_mode::static_batch;
   planner p{settings};
   EXPECT_FALSE(p.hold_place());
@@ -371,7 +353,7 @@ TEST(PlannerMoving, BlocksThatRunningAndFirstWaitingRequestsNeedAreNotReserved) 
   auto some = p.reserve(5);
   ASSERT_TRUE(some);
   p.give_back(*some);
-  (void)p.admit(request_of(second, 40)); // 3 blocks
+  (void)p.admit(may_move(second_id, 40)); // 3 blocks
   EXPECT_FALSE(p.reserve(3));
   some = p.reserve(2);
   ASSERT_TRUE(some);
@@ -380,9 +362,9 @@ TEST(PlannerMoving, BlocksThatRunningAndFirstWaitingRequestsNeedAreNotReserved) 
 }
 
 TEST(PlannerMoving, WhoWaitsForReservedBlocksGoesOnWhenTheyAreGivenBack) {
-  planner p{settings_of(4)};
+  planner p{movable(4)};
   const auto held = p.reserve(4).value();
-  (void)p.admit(request_of(first, 20));
+  (void)p.admit(may_move(first_id, 20));
   EXPECT_FALSE(p.plan());
   p.give_back(held);
   EXPECT_TRUE(p.plan());

@@ -1,13 +1,12 @@
 // Several steps in flight, as in a pipeline of devices.
-#include <godwit/protocols/batching/planner.hpp>
+#include "protocols/batching/planner_support.hpp"
+
 #include <godwit/protocols/ensure.hpp>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <numeric>
-#include <optional>
 #include <utility>
 #include <vector>
 
@@ -16,49 +15,17 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
+using testing_support::asks_for;
+using testing_support::drawn_by;
+using testing_support::ends;
+using testing_support::settings_for;
+using testing_support::those_in;
 
 planner_settings overlapping(std::uint32_t steps, std::uint32_t blocks) {
-  planner_settings settings;
-  settings.blocks = blocks;
-  settings.context_length = 1000;
-  settings.step_tokens_max = 64;
+  auto settings = settings_for(blocks);
   settings.steps_max = steps;
-  settings.running_max = 8;
-  settings.waiting_max = 100;
   settings.prefix_caching = false;
   return settings;
-}
-
-generate_request asks_for(std::uint64_t id, std::size_t prompt, std::uint32_t answer, std::int32_t priority = 0) {
-  generate_request request;
-  request.request = request_id{id};
-  request.epoch = epoch{1};
-  request.prompt.resize(prompt);
-  std::iota(request.prompt.begin(), request.prompt.end(), static_cast<token_id>(id * 1000));
-  request.stop.max_tokens = answer;
-  request.priority = priority;
-  return request;
-}
-
-step_output drawn_by(const step_input& input) {
-  step_output output;
-  output.step = input.step;
-  for (const auto& slice : input.slices)
-    if (slice.samples) output.tokens.emplace_back(token_id{7});
-  return output;
-}
-
-std::vector<std::uint64_t> those_in(const std::optional<step_input>& step) {
-  std::vector<std::uint64_t> ids;
-  if (step)
-    for (const auto& slice : step->slices) ids.push_back(slice.request.value());
-  return ids;
-}
-
-step_effects ends(planner& p, const step_input& step) {
-  auto effects = p.complete(drawn_by(step));
-  p.check();
-  return effects;
 }
 
 TEST(PlannerOverlap, StepsInFlightHaveOtherRequestsEach) {

@@ -1,10 +1,9 @@
-#include "protocols/batching/paged_model.hpp"
+#include "protocols/batching/planner_support.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <numeric>
 #include <random>
 
 /// What a planner does for priorities, and what it tells the policies.
@@ -13,48 +12,17 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
-using ::testing::UnorderedElementsAre;
+using testing_support::admit;
+using testing_support::asks_for;
+using testing_support::ends;
+using testing_support::served;
+using testing_support::settings_for;
 
-planner_settings settings_of(std::uint32_t blocks, std::uint32_t running = 8, std::uint32_t budget = 64) {
-  planner_settings settings;
-  settings.blocks = blocks;
-  settings.context_length = 1000;
-  settings.step_tokens_max = budget;
-  settings.running_max = running;
-  settings.waiting_max = 100;
-  return settings;
-}
-
-generate_request request_of(std::uint64_t id, std::size_t prompt, std::int32_t priority = 0, std::uint8_t level = 0) {
-  generate_request request;
-  request.request = request_id{id};
-  request.epoch = epoch{1};
-  request.prompt.resize(prompt);
-  std::iota(request.prompt.begin(), request.prompt.end(), static_cast<token_id>(id * 1000));
-  request.stop.max_tokens = 500;
-  request.priority = priority;
+generate_request ranked(std::uint64_t id, std::size_t prompt, std::int32_t priority = 0, std::uint8_t level = 0) {
+  auto request = asks_for(id, prompt, 500, priority);
   request.execution_level = level;
   return request;
 }
-
-/// Runs a step, if there is one; whom it was for, in order.
-std::vector<std::uint64_t> run(planner& p, const std::optional<step_input>& input) {
-  std::vector<std::uint64_t> ids;
-  if (!input) return ids;
-  step_output output;
-  output.step = input->step;
-  for (const auto& slice : input->slices) {
-    ids.push_back(slice.request.value());
-    if (slice.samples) output.tokens.emplace_back(7);
-  }
-  (void)p.complete(output);
-  p.check();
-  return ids;
-}
-
-std::vector<std::uint64_t> step(planner& p) { return run(p, p.plan()); }
-
-void admit(planner& p, generate_request request) { ASSERT_TRUE(p.admit(std::move(request)).accepted()); }
 
 std::vector<std::uint64_t> with_state(const planner& p, request_state state) {
   std::vector<std::uint64_t> ids;
@@ -64,107 +32,107 @@ std::vector<std::uint64_t> with_state(const planner& p, request_state state) {
 }
 
 TEST(PlannerPolicy, AHigherPriorityTakesThePlaceOfTheLastOfALowerOne) {
-  planner p{settings_of(64, 2)};
-  admit(p, request_of(1, 4, 5));
-  admit(p, request_of(2, 4, 5));
-  (void)step(p);
-  admit(p, request_of(3, 4, 0));
-  EXPECT_THAT(step(p), ElementsAre(1, 3));
+  planner p{settings_for(64, 2)};
+  admit(p, ranked(1, 4, 5));
+  admit(p, ranked(2, 4, 5));
+  (void)served(p);
+  admit(p, ranked(3, 4, 0));
+  EXPECT_THAT(served(p), ElementsAre(1, 3));
   EXPECT_THAT(with_state(p, request_state::preempted), ElementsAre(2));
   EXPECT_EQ(p.load().preemptions_total, 1U);
 }
 
 TEST(PlannerPolicy, AnEqualPriorityTakesNobodysPlaceSoThatNobodyTakesTurns) {
-  planner p{settings_of(64, 1)};
-  admit(p, request_of(1, 4));
-  (void)step(p);
-  auto earlier = request_of(2, 4);
+  planner p{settings_for(64, 1)};
+  admit(p, ranked(1, 4));
+  (void)served(p);
+  auto earlier = ranked(2, 4);
   earlier.arrival_ns = -5; // would be first in line
   admit(p, earlier);
-  for (int i = 0; i < 20; ++i) ASSERT_THAT(step(p), ElementsAre(1));
+  for (int i = 0; i < 20; ++i) ASSERT_THAT(served(p), ElementsAre(1));
   EXPECT_EQ(p.load().preemptions_total, 0U);
 }
 
 TEST(PlannerPolicy, AHigherPriorityTakesTheBlocksOfLowerOnesLastFirstAndNoMoreThanItNeeds) {
-  planner p{settings_of(12)};
-  for (std::uint64_t id = 1; id <= 4; ++id) admit(p, request_of(id, 40, 5)); // 3 blocks each
-  (void)step(p);
-  (void)step(p);
-  (void)step(p);
+  planner p{settings_for(12)};
+  for (std::uint64_t id = 1; id <= 4; ++id) admit(p, ranked(id, 40, 5)); // 3 blocks each
+  (void)served(p);
+  (void)served(p);
+  (void)served(p);
   ASSERT_EQ(p.load().running, 4U);
-  admit(p, request_of(9, 60, 1)); // 4 blocks
-  (void)step(p);
+  admit(p, ranked(9, 60, 1)); // 4 blocks
+  (void)served(p);
   EXPECT_THAT(with_state(p, request_state::running), ElementsAre(9, 1, 2));
   EXPECT_THAT(with_state(p, request_state::preempted), ElementsAre(3, 4));
 }
 
 TEST(PlannerPolicy, NobodyIsPreemptedForBlocksThatWouldNotSuffice) {
-  planner p{settings_of(12)};
-  admit(p, request_of(1, 100, 0)); // 7 blocks, of the same priority
-  admit(p, request_of(2, 40, 5));  // 3 blocks
-  for (int i = 0; i < 4; ++i) (void)step(p);
-  admit(p, request_of(3, 90, 0)); // 6 blocks: 5 are what is free and what 2 has
-  (void)step(p);
+  planner p{settings_for(12)};
+  admit(p, ranked(1, 100, 0)); // 7 blocks, of the same priority
+  admit(p, ranked(2, 40, 5));  // 3 blocks
+  for (int i = 0; i < 4; ++i) (void)served(p);
+  admit(p, ranked(3, 90, 0)); // 6 blocks: 5 are what is free and what 2 has
+  (void)served(p);
   EXPECT_THAT(with_state(p, request_state::running), ElementsAre(1, 2));
   EXPECT_EQ(p.load().preemptions_total, 0U);
 }
 
 // Its victim's last block would be free, but for the one that another request shares.
 TEST(PlannerPolicy, SharedBlocksAreNotCountedAsTheVictims) {
-  planner p{settings_of(6)};
-  auto one = request_of(1, 33, 0);
+  planner p{settings_for(6)};
+  auto one = ranked(1, 33, 0);
   auto two = one;
   two.request = request_id{2};
   two.priority = 5;
   admit(p, one);
-  (void)step(p);
+  (void)served(p);
   admit(p, two);
-  (void)step(p);
+  (void)served(p);
   ASSERT_EQ(p.load().blocks_used, 4U); // two shared, one each
-  admit(p, request_of(3, 60, 1));      // 4 blocks; 3 are what preempting 2 would give
-  (void)step(p);
+  admit(p, ranked(3, 60, 1));          // 4 blocks; 3 are what preempting 2 would give
+  (void)served(p);
   EXPECT_EQ(p.load().preemptions_total, 0U);
 }
 
 TEST(PlannerPolicy, AHigherPriorityNeedNotWaitForThePromptOfALowerOne) {
-  planner p{settings_of(64, 8, 32)};
-  admit(p, request_of(1, 500, 5));
-  EXPECT_THAT(step(p), ElementsAre(1));
-  admit(p, request_of(2, 20, 0));
-  EXPECT_THAT(step(p), ElementsAre(2, 1)) << "the rest of the budget is the other's";
+  planner p{settings_for(64, 8, 32)};
+  admit(p, ranked(1, 500, 5));
+  EXPECT_THAT(served(p), ElementsAre(1));
+  admit(p, ranked(2, 20, 0));
+  EXPECT_THAT(served(p), ElementsAre(2, 1)) << "the rest of the budget is the other's";
 }
 
 TEST(PlannerPolicy, InAStaticBatchNobodyIsPreempted) {
-  auto settings = settings_of(64, 1);
+  auto settings = settings_for(64, 1);
   settings.mode = batching_mode::static_batch;
   planner p{settings};
-  admit(p, request_of(1, 4, 5));
-  (void)step(p);
-  admit(p, request_of(2, 4, 0));
-  EXPECT_THAT(step(p), ElementsAre(1));
+  admit(p, ranked(1, 4, 5));
+  (void)served(p);
+  admit(p, ranked(2, 4, 0));
+  EXPECT_THAT(served(p), ElementsAre(1));
   EXPECT_EQ(p.load().preemptions_total, 0U);
 }
 
 TEST(PlannerPolicy, ParkedRequestsKeepTheirPlacesFromHigherPriorities) {
-  planner p{settings_of(64, 1)};
-  admit(p, request_of(1, 4, 5));
-  (void)step(p);
+  planner p{settings_for(64, 1)};
+  admit(p, ranked(1, 4, 5));
+  (void)served(p);
   ASSERT_EQ(p.park(request_id{1}, epoch{1}), planner::parking::parked);
-  admit(p, request_of(2, 4, 0));
-  EXPECT_THAT(step(p), IsEmpty());
+  admit(p, ranked(2, 4, 0));
+  EXPECT_THAT(served(p), IsEmpty());
   EXPECT_TRUE(p.unpark(request_id{1}, epoch{1}, epoch{1}));
-  EXPECT_THAT(step(p), ElementsAre(2));
+  EXPECT_THAT(served(p), ElementsAre(2));
 }
 
 TEST(PlannerPolicy, APreemptedRequestGoesOnWhereItWasOnceThereIsRoom) {
-  planner p{settings_of(64, 1)};
-  admit(p, request_of(1, 20, 5));
-  for (int i = 0; i < 5; ++i) (void)step(p);
-  auto urgent = request_of(2, 4, 0);
+  planner p{settings_for(64, 1)};
+  admit(p, ranked(1, 20, 5));
+  for (int i = 0; i < 5; ++i) (void)served(p);
+  auto urgent = ranked(2, 4, 0);
   urgent.stop.max_tokens = 2;
   admit(p, urgent);
-  EXPECT_THAT(step(p), ElementsAre(2));
-  EXPECT_THAT(step(p), ElementsAre(2));
+  EXPECT_THAT(served(p), ElementsAre(2));
+  EXPECT_THAT(served(p), ElementsAre(2));
   const auto again = p.plan().value();
   EXPECT_EQ(again.slices.at(0).request, request_id{1});
   EXPECT_EQ(again.slices[0].sample_index, 5U);
@@ -174,11 +142,11 @@ TEST(PlannerPolicy, WithMemoryToSpareNobodyWaitsBehindALowerPriorityAndNobodyTak
   for (unsigned seed = 0; seed < 100; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     std::mt19937 random{seed};
-    planner p{settings_of(1000, 1 + random() % 5, 16)};
+    planner p{settings_for(1000, 1 + random() % 5, 16)};
     std::uint64_t id = 0;
     while (id < 60 || !p.idle()) {
       if (id < 60 && random() % 4 == 0) {
-        auto request = request_of(++id, 1 + random() % 60, static_cast<std::int32_t>(random() % 4));
+        auto request = ranked(++id, 1 + random() % 60, static_cast<std::int32_t>(random() % 4));
         request.stop.max_tokens = 1 + random() % 20;
         admit(p, std::move(request));
       }
@@ -190,7 +158,7 @@ TEST(PlannerPolicy, WithMemoryToSpareNobodyWaitsBehindALowerPriorityAndNobodyTak
         else
           first_waiting = std::min(first_waiting, r.priority);
       ASSERT_LE(lowest, first_waiting);
-      (void)run(p, planned);
+      if (planned) (void)ends(p, *planned);
     }
     // Each came once, and went past one of each lower priority at most.
     ASSERT_LE(p.load().preemptions_total, 60U * 3);
@@ -199,15 +167,15 @@ TEST(PlannerPolicy, WithMemoryToSpareNobodyWaitsBehindALowerPriorityAndNobodyTak
 
 // Llumnix, Algorithm 1: a queuing request's virtual usage is its demand if it is head of line, else 0.
 TEST(PlannerPolicy, OnlyTheHeadOfLineCountsAsQueuedAndWithWhatItDemands) {
-  planner p{settings_of(10)};
-  admit(p, request_of(1, 100)); // 7 blocks
-  (void)step(p);
-  (void)step(p);
+  planner p{settings_for(10)};
+  admit(p, ranked(1, 100)); // 7 blocks
+  (void)served(p);
+  (void)served(p);
   ASSERT_EQ(p.load().blocks_used, 7U);
   EXPECT_EQ(p.load().queued_blocks, 0U);
-  admit(p, request_of(2, 80)); // 6 blocks with the next token's
-  admit(p, request_of(3, 100));
-  (void)step(p);
+  admit(p, ranked(2, 80)); // 6 blocks with the next token's
+  admit(p, ranked(3, 100));
+  (void)served(p);
   EXPECT_EQ(p.load().waiting, 2U);
   EXPECT_EQ(p.load().queued_blocks, 6U);
   EXPECT_EQ(p.load().waiting_blocks, 6U + 7U) << "of all that wait";
@@ -215,22 +183,22 @@ TEST(PlannerPolicy, OnlyTheHeadOfLineCountsAsQueuedAndWithWhatItDemands) {
 }
 
 TEST(PlannerPolicy, WhereTheBatchHasNoPlaceAllFreeMemoryCountsAsDemanded) {
-  planner p{settings_of(64, 1)};
-  admit(p, request_of(1, 4));
-  (void)step(p);
+  planner p{settings_for(64, 1)};
+  admit(p, ranked(1, 4));
+  (void)served(p);
   ASSERT_EQ(p.load().blocks_used, 1U);
-  admit(p, request_of(2, 4));
+  admit(p, ranked(2, 4));
   EXPECT_EQ(p.load().queued_blocks, 63U);
   EXPECT_EQ(p.load().waiting_blocks, 1U);
-  admit(p, request_of(3, 4, -1)); // which takes the other's place
+  admit(p, ranked(3, 4, -1)); // which takes the other's place
   EXPECT_EQ(p.load().queued_blocks, 1U);
   EXPECT_EQ(p.load().waiting_blocks, 2U);
 }
 
 TEST(PlannerPolicy, WhatARunningPromptStillLacksCountsAsQueued) {
-  planner p{settings_of(64)};
-  admit(p, request_of(1, 640)); // 41 blocks, 4 in a step
-  (void)step(p);
+  planner p{settings_for(64)};
+  admit(p, ranked(1, 640)); // 41 blocks, 4 in a step
+  (void)served(p);
   EXPECT_EQ(p.load().blocks_used, 4U);
   EXPECT_EQ(p.load().queued_blocks, 37U);
   EXPECT_EQ(p.load().outstanding_blocks, 37U);
@@ -240,20 +208,20 @@ TEST(PlannerPolicy, WhatARunningPromptStillLacksCountsAsQueued) {
 }
 
 TEST(PlannerPolicy, HeadroomIsThatOfTheLevelsThatRunAndWaitingRequestsHaveNone) {
-  auto settings = settings_of(64, 3);
+  auto settings = settings_for(64, 3);
   settings.execution_levels = {{"normal", 0}, {"some", 5}, {"high", std::nullopt}};
   settings.headroom_profiled = 30;
   planner p{settings};
-  admit(p, request_of(1, 4));
-  (void)step(p);
+  admit(p, ranked(1, 4));
+  (void)served(p);
   EXPECT_EQ(p.load().headroom_blocks, 0U);
   EXPECT_EQ(p.load().headroom_profiled, 30U) << "what it would be";
   EXPECT_EQ(p.load().execution_levels, 0b1U);
-  admit(p, request_of(2, 4, 0, 2));
+  admit(p, ranked(2, 4, 0, 2));
   EXPECT_EQ(p.load().headroom_blocks, 0U) << "it waits";
-  admit(p, request_of(3, 4, 0, 200)); // unknown here: the last one
-  admit(p, request_of(4, 4, 0, 1));
-  (void)step(p);
+  admit(p, ranked(3, 4, 0, 200)); // unknown here: the last one
+  admit(p, ranked(4, 4, 0, 1));
+  (void)served(p);
   EXPECT_EQ(p.load().headroom_blocks, 30U);
   EXPECT_EQ(p.load().execution_levels, 0b101U);
   ASSERT_EQ(p.park(request_id{2}, epoch{1}), planner::parking::parked);
@@ -262,9 +230,9 @@ TEST(PlannerPolicy, HeadroomIsThatOfTheLevelsThatRunAndWaitingRequestsHaveNone) 
 }
 
 TEST(PlannerPolicy, TheExecutionLevelGoesWithTheRequestWhereverItMoves) {
-  planner from{settings_of(64)}, to{settings_of(64)};
-  admit(from, request_of(1, 20, 3, 1));
-  (void)step(from);
+  planner from{settings_for(64)}, to{settings_for(64)};
+  admit(from, ranked(1, 20, 3, 1));
+  (void)served(from);
   EXPECT_EQ(from.requests().at(0).execution_level, 1U);
   ASSERT_EQ(from.park(request_id{1}, epoch{1}), planner::parking::parked);
   const auto moved = from.snapshot(request_id{1}, 0);
@@ -275,13 +243,13 @@ TEST(PlannerPolicy, TheExecutionLevelGoesWithTheRequestWhereverItMoves) {
 }
 
 TEST(PlannerPolicy, CandidatesToMoveAreThoseThatDecodeAndTheHeadOfLine) {
-  planner p{settings_of(12)};
-  admit(p, request_of(1, 20));
-  (void)step(p);
-  admit(p, request_of(2, 100));
-  (void)step(p); // a chunk of its prompt
-  admit(p, request_of(3, 60));
-  admit(p, request_of(4, 60));
+  planner p{settings_for(12)};
+  admit(p, ranked(1, 20));
+  (void)served(p);
+  admit(p, ranked(2, 100));
+  (void)served(p); // a chunk of its prompt
+  admit(p, ranked(3, 60));
+  admit(p, ranked(4, 60));
   const auto all = p.move_candidates();
   ASSERT_EQ(all.size(), 2U);
   EXPECT_EQ(all[0].request, request_id{3});
@@ -295,17 +263,17 @@ TEST(PlannerPolicy, CandidatesToMoveAreThoseThatDecodeAndTheHeadOfLine) {
 }
 
 TEST(PlannerPolicy, ACandidateSaysWhatItSharesAndWhetherItIsTheLastOfItsLevel) {
-  auto settings = settings_of(64);
+  auto settings = settings_for(64);
   settings.execution_levels = {{"normal", 0}, {"high", 9}};
   planner p{settings};
-  auto one = request_of(1, 33, 0, 1);
+  auto one = ranked(1, 33, 0, 1);
   auto two = one;
   two.request = request_id{2};
   two.execution_level = 0;
   admit(p, one);
-  (void)step(p);
+  (void)served(p);
   admit(p, two);
-  (void)step(p);
+  (void)served(p);
   const auto all = p.move_candidates();
   ASSERT_EQ(all.size(), 2U);
   EXPECT_EQ(all[0].blocks, 3U);
@@ -317,15 +285,15 @@ TEST(PlannerPolicy, ACandidateSaysWhatItSharesAndWhetherItIsTheLastOfItsLevel) {
 }
 
 TEST(PlannerPolicy, ACandidateSaysWhereItsHeadroomIsThisInstancesOwn) {
-  auto settings = settings_of(64);
+  auto settings = settings_for(64);
   settings.execution_levels = {{"normal", 0}, {"high", std::nullopt}};
   settings.headroom_profiled = 7;
   planner p{settings};
-  admit(p, request_of(1, 20, 0, 1));
-  (void)step(p);
-  admit(p, request_of(2, 20));
-  (void)step(p);
-  (void)step(p);
+  admit(p, ranked(1, 20, 0, 1));
+  (void)served(p);
+  admit(p, ranked(2, 20));
+  (void)served(p);
+  (void)served(p);
   const auto all = p.move_candidates();
   ASSERT_EQ(all.size(), 2U);
   for (const auto& one : all) {

@@ -1,12 +1,12 @@
 // Requests whose KV comes from a store, and KV that goes to one: the planner's part.
-#include <godwit/protocols/batching/planner.hpp>
+#include "protocols/batching/planner_support.hpp"
+
 #include <godwit/protocols/ensure.hpp>
 #include <godwit/protocols/kv/chunk_name.hpp>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <numeric>
 #include <utility>
 #include <vector>
 
@@ -16,40 +16,25 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
+using testing_support::asks_for;
+using testing_support::drawn_by;
+using testing_support::first_id;
+using testing_support::second_id;
+using testing_support::settings_for;
+using testing_support::step;
 
-constexpr request_id first{1}, second{2};
-
-planner_settings settings_of(std::uint32_t blocks) {
-  planner_settings settings;
-  settings.blocks = blocks;
-  settings.context_length = 1000;
-  settings.step_tokens_max = 512;
-  settings.running_max = 4;
+planner_settings storing(std::uint32_t blocks) {
+  auto settings = settings_for(blocks, 4, 512);
   settings.waiting_max = 4;
   settings.store = true;
   return settings;
 }
 
-generate_request request_of(request_id id, std::size_t prompt, std::uint32_t max_tokens = 20) {
-  generate_request request;
-  request.request = id;
-  request.epoch = epoch{1};
-  request.prompt.resize(prompt);
-  std::iota(request.prompt.begin(), request.prompt.end(), static_cast<token_id>(id.value() * 1000));
-  request.stop.max_tokens = max_tokens;
+generate_request salted(request_id id, std::size_t prompt, std::uint32_t max_tokens = 20) {
+  auto request = asks_for(id.value(), prompt, max_tokens);
   request.cache_salt = 77;
   return request;
 }
-
-step_output output_of(const step_input& input) {
-  step_output output;
-  output.step = input.step;
-  for (const auto& slice : input.slices)
-    if (slice.samples) output.tokens.emplace_back(7);
-  return output;
-}
-
-step_effects step(planner& p) { return p.complete(output_of(p.plan().value())); }
 
 /// The one load that a plan orders, of a planner that has nothing else to do.
 load_order order_of(planner& p) {
@@ -60,14 +45,14 @@ load_order order_of(planner& p) {
 }
 
 TEST(PlannerStore, WhatIsStoredIsLoadedAsTheRequestStarts) {
-  planner p{settings_of(32)};
-  ASSERT_TRUE(p.admit(request_of(first, 200), 192).accepted());
+  planner p{storing(32)};
+  ASSERT_TRUE(p.admit(salted(first_id, 200), 192).accepted());
   const auto order = order_of(p);
-  EXPECT_EQ(order.request, first);
+  EXPECT_EQ(order.request, first_id);
   EXPECT_EQ(order.cache_salt, 77U);
   EXPECT_EQ(order.first, 0U);
   EXPECT_EQ(order.upto, 192U);
-  EXPECT_EQ(order.tokens, std::vector<token_id>(request_of(first, 192).prompt));
+  EXPECT_EQ(order.tokens, std::vector<token_id>(salted(first_id, 192).prompt));
   EXPECT_THAT(order.blocks, SizeIs(12));
   EXPECT_EQ(p.requests().at(0).state, request_state::running) << "it has its place";
   EXPECT_EQ(p.load().running, 1U);
@@ -80,7 +65,7 @@ TEST(PlannerStore, WhatIsStoredIsLoadedAsTheRequestStarts) {
   ASSERT_THAT(input.slices, SizeIs(1));
   EXPECT_EQ(input.slices[0].first_position, 192U);
   EXPECT_EQ(std::vector(input.slices[0].blocks.begin(), input.slices[0].blocks.begin() + 12), order.blocks);
-  const auto effects = p.complete(output_of(input));
+  const auto effects = p.complete(drawn_by(input));
   EXPECT_EQ(effects.updates.at(0).cached_tokens, 192U);
   EXPECT_EQ(p.load().store_hit_tokens_total, 192U);
   EXPECT_EQ(p.load().store_query_tokens_total, 200U);
@@ -88,26 +73,26 @@ TEST(PlannerStore, WhatIsStoredIsLoadedAsTheRequestStarts) {
 }
 
 TEST(PlannerStore, WhatHasNotComeIsComputedAndNotAskedForAgain) {
-  planner p{settings_of(32)};
-  ASSERT_TRUE(p.admit(request_of(first, 200), 192).accepted());
+  planner p{storing(32)};
+  ASSERT_TRUE(p.admit(salted(first_id, 200), 192).accepted());
   const auto order = order_of(p);
   p.loaded(order, 64);
   EXPECT_EQ(p.ledger().used(), 4U) << "the rest is given back";
   const auto input = p.plan().value();
   EXPECT_EQ(input.slices.at(0).first_position, 64U);
   EXPECT_THAT(p.take_effects().loads, IsEmpty());
-  const auto effects = p.complete(output_of(input));
+  const auto effects = p.complete(drawn_by(input));
   ASSERT_THAT(effects.computed, SizeIs(1)) << "the store lacks it";
   EXPECT_EQ(effects.computed[0].stored, 64U);
   EXPECT_THAT(effects.computed[0].tokens, SizeIs(192));
 }
 
 TEST(PlannerStore, LoadsBeginWhereThePrefixCacheEndsByWholeChunks) {
-  planner p{settings_of(64)};
-  ASSERT_TRUE(p.admit(request_of(first, 100, 1)).accepted());
+  planner p{storing(64)};
+  ASSERT_TRUE(p.admit(salted(first_id, 100, 1)).accepted());
   (void)step(p); // 96 tokens are cached
-  auto again = request_of(first, 300);
-  again.request = second;
+  auto again = salted(first_id, 300);
+  again.request = second_id;
   ASSERT_TRUE(p.admit(again, 256).accepted());
   const auto order = order_of(p);
   EXPECT_EQ(order.first, 64U);
@@ -118,43 +103,43 @@ TEST(PlannerStore, LoadsBeginWhereThePrefixCacheEndsByWholeChunks) {
 }
 
 TEST(PlannerStore, TooLittleGainIsComputed) {
-  auto settings = settings_of(64);
+  auto settings = storing(64);
   settings.load_min = 200;
   planner p{settings};
-  ASSERT_TRUE(p.admit(request_of(first, 250), 192).accepted());
+  ASSERT_TRUE(p.admit(salted(first_id, 250), 192).accepted());
   EXPECT_EQ(p.plan().value().slices.at(0).first_position, 0U);
   EXPECT_THAT(p.take_effects().loads, IsEmpty());
 }
 
 TEST(PlannerStore, TheLastTokenIsAlwaysComputed) {
-  planner p{settings_of(32)};
-  ASSERT_TRUE(p.admit(request_of(first, 128), 128).accepted());
+  planner p{storing(32)};
+  ASSERT_TRUE(p.admit(salted(first_id, 128), 128).accepted());
   const auto order = order_of(p);
   EXPECT_EQ(order.upto, 64U);
 }
 
 TEST(PlannerStore, OthersRunMeanwhile) {
-  planner p{settings_of(32)};
-  ASSERT_TRUE(p.admit(request_of(first, 130), 128).accepted());
-  ASSERT_TRUE(p.admit(request_of(second, 30)).accepted());
+  planner p{storing(32)};
+  ASSERT_TRUE(p.admit(salted(first_id, 130), 128).accepted());
+  ASSERT_TRUE(p.admit(salted(second_id, 30)).accepted());
   const auto input = p.plan().value();
   EXPECT_THAT(input.slices, SizeIs(1));
-  EXPECT_EQ(input.slices[0].request, second);
+  EXPECT_EQ(input.slices[0].request, second_id);
   const auto effects = p.take_effects();
   ASSERT_THAT(effects.loads, SizeIs(1));
   p.loaded(effects.loads[0], 128); // while the step runs
   p.check();
-  (void)p.complete(output_of(input));
+  (void)p.complete(drawn_by(input));
   EXPECT_THAT(p.plan().value().slices, SizeIs(2));
 }
 
 // Its blocks stay somebody's while something may land in them: the caller has references of its own.
 TEST(PlannerStore, OneThatIsCancelledMeanwhileIsGoneAtOnce) {
-  planner p{settings_of(32)};
-  ASSERT_TRUE(p.admit(request_of(first, 130), 128).accepted());
+  planner p{storing(32)};
+  ASSERT_TRUE(p.admit(salted(first_id, 130), 128).accepted());
   const auto order = order_of(p);
   for (const auto block : order.blocks) p.ledger().share(block);
-  EXPECT_EQ(p.cancel({first, epoch{1}}), planner::cancellation::freed);
+  EXPECT_EQ(p.cancel({first_id, epoch{1}}), planner::cancellation::freed);
   EXPECT_EQ(p.ledger().used(), 8U);
   p.check(order.blocks);
   for (const auto block : order.blocks) p.ledger().release(block);
@@ -165,44 +150,44 @@ TEST(PlannerStore, OneThatIsCancelledMeanwhileIsGoneAtOnce) {
 }
 
 TEST(PlannerStore, OneThatMovesLeavesWithWhatItHas) {
-  planner p{settings_of(32)};
-  ASSERT_TRUE(p.admit(request_of(first, 130), 128).accepted());
+  planner p{storing(32)};
+  ASSERT_TRUE(p.admit(salted(first_id, 130), 128).accepted());
   const auto order = order_of(p);
-  EXPECT_EQ(p.park(first, epoch{1}), planner::parking::parked);
-  EXPECT_THAT(p.take_effects().parked, ElementsAre(first));
-  EXPECT_EQ(p.view(first, epoch{1})->state, request_state::migrating);
-  EXPECT_EQ(p.snapshot(first, 0).computed, 0U);
+  EXPECT_EQ(p.park(first_id, epoch{1}), planner::parking::parked);
+  EXPECT_THAT(p.take_effects().parked, ElementsAre(first_id));
+  EXPECT_EQ(p.view(first_id, epoch{1})->state, request_state::migrating);
+  EXPECT_EQ(p.snapshot(first_id, 0).computed, 0U);
   p.check();
   p.loaded(order, 128); // too late
   p.check();
-  EXPECT_TRUE(p.unpark(first, epoch{1}, epoch{1}));
+  EXPECT_TRUE(p.unpark(first_id, epoch{1}, epoch{1}));
   EXPECT_EQ(p.plan().value().slices.at(0).first_position, 0U);
 }
 
 // A migration that came to nothing before it asked for the request to be parked takes back what it never ordered.
 TEST(PlannerStore, NobodyElseEndsALoad) {
-  planner p{settings_of(32)};
-  ASSERT_TRUE(p.admit(request_of(first, 130), 128).accepted());
+  planner p{storing(32)};
+  ASSERT_TRUE(p.admit(salted(first_id, 130), 128).accepted());
   const auto order = order_of(p);
-  EXPECT_TRUE(p.unpark(first, epoch{1}, epoch{3}));
+  EXPECT_TRUE(p.unpark(first_id, epoch{1}, epoch{3}));
   EXPECT_FALSE(p.plan());
   p.loaded(order, 128);
   EXPECT_EQ(p.plan().value().slices.at(0).first_position, 128U);
-  EXPECT_TRUE(p.view(first, epoch{3}));
+  EXPECT_TRUE(p.view(first_id, epoch{3}));
 }
 
 TEST(PlannerStore, AnEarlierLoadSaysNothingOfALaterOne) {
-  planner p{settings_of(10)};
-  ASSERT_TRUE(p.admit(request_of(first, 130), 128).accepted());
+  planner p{storing(10)};
+  ASSERT_TRUE(p.admit(salted(first_id, 130), 128).accepted());
   const auto order = order_of(p);
-  (void)p.park(first, epoch{1});
-  ASSERT_TRUE(p.unpark(first, epoch{1}, epoch{1})); // in the batch, with nothing
-  auto urgent = request_of(second, 100, 30);
+  (void)p.park(first_id, epoch{1});
+  ASSERT_TRUE(p.unpark(first_id, epoch{1}, epoch{1})); // in the batch, with nothing
+  auto urgent = salted(second_id, 100, 30);
   urgent.priority = -1;
   ASSERT_TRUE(p.admit(urgent).accepted());
   (void)step(p); // takes the other's blocks
   while (!p.ledger().used() || p.load().running != 1) (void)step(p);
-  (void)p.cancel({second, epoch{1}});
+  (void)p.cancel({second_id, epoch{1}});
   const auto again = order_of(p);
   EXPECT_GT(again.number, order.number);
   p.loaded(order, 128);
@@ -213,11 +198,11 @@ TEST(PlannerStore, AnEarlierLoadSaysNothingOfALaterOne) {
 }
 
 TEST(PlannerStore, ASiblingWaitsForALoad) {
-  planner p{settings_of(64)};
-  ASSERT_TRUE(p.admit(request_of(first, 130), 128).accepted());
-  auto sibling = request_of(first, 130);
-  sibling.request = second;
-  sibling.sibling = first;
+  planner p{storing(64)};
+  ASSERT_TRUE(p.admit(salted(first_id, 130), 128).accepted());
+  auto sibling = salted(first_id, 130);
+  sibling.request = second_id;
+  sibling.sibling = first_id;
   ASSERT_TRUE(p.admit(sibling).accepted());
   const auto order = order_of(p);
   EXPECT_EQ(p.load().waiting, 1U);
@@ -229,14 +214,14 @@ TEST(PlannerStore, ASiblingWaitsForALoad) {
 }
 
 TEST(PlannerStore, WhatIsComputedIsToldOnce) {
-  planner p{settings_of(32)};
-  ASSERT_TRUE(p.admit(request_of(first, 70, 60)).accepted());
+  planner p{storing(32)};
+  ASSERT_TRUE(p.admit(salted(first_id, 70, 60)).accepted());
   auto effects = step(p);
   ASSERT_THAT(effects.computed, SizeIs(1)) << "the prompt, as it is computed";
-  EXPECT_EQ(effects.computed[0].request, first);
+  EXPECT_EQ(effects.computed[0].request, first_id);
   EXPECT_EQ(effects.computed[0].cache_salt, 77U);
   EXPECT_EQ(effects.computed[0].stored, 0U);
-  EXPECT_EQ(effects.computed[0].tokens, request_of(first, 64).prompt);
+  EXPECT_EQ(effects.computed[0].tokens, salted(first_id, 64).prompt);
   for (int i = 0; i < 58; ++i) EXPECT_THAT(step(p).computed, IsEmpty());
   effects = step(p);
   ASSERT_TRUE(effects.updates.at(0).finished());
@@ -247,29 +232,29 @@ TEST(PlannerStore, WhatIsComputedIsToldOnce) {
 }
 
 TEST(PlannerStore, WithoutAStoreNothingIsToldOrLoaded) {
-  planner p{settings_of(32)};
+  planner p{storing(32)};
   p.use_store(false);
-  ASSERT_TRUE(p.admit(request_of(first, 130, 1), 128).accepted());
+  ASSERT_TRUE(p.admit(salted(first_id, 130, 1), 128).accepted());
   const auto input = p.plan().value();
   EXPECT_EQ(input.slices.at(0).first_position, 0U);
-  EXPECT_THAT(p.complete(output_of(input)).computed, IsEmpty());
+  EXPECT_THAT(p.complete(drawn_by(input)).computed, IsEmpty());
   EXPECT_EQ(p.load().store_query_tokens_total, 0U);
 }
 
 TEST(PlannerStore, OneThatWantsItsPromptsProbabilitiesComputesIt) {
-  planner p{settings_of(32)};
-  auto request = request_of(first, 130);
+  planner p{storing(32)};
+  auto request = salted(first_id, 130);
   request.sampling.prompt_logprobs = 0;
   ASSERT_TRUE(p.admit(request, 128).accepted());
   EXPECT_EQ(p.plan().value().slices.at(0).first_position, 0U);
 }
 
 TEST(PlannerStore, NobodyStartsAloneWhileOthersLoad) {
-  planner p{settings_of(16)};
-  ASSERT_TRUE(p.admit(request_of(first, 200), 192).accepted()); // 13 blocks
-  ASSERT_TRUE(p.admit(request_of(second, 200), 192).accepted());
+  planner p{storing(16)};
+  ASSERT_TRUE(p.admit(salted(first_id, 200), 192).accepted()); // 13 blocks
+  ASSERT_TRUE(p.admit(salted(second_id, 200), 192).accepted());
   const auto order = order_of(p);
-  EXPECT_EQ(order.request, first);
+  EXPECT_EQ(order.request, first_id);
   EXPECT_EQ(p.load().waiting, 1U) << "there is no memory for it";
   p.loaded(order, 192);
   while (p.load().running > 0) (void)step(p);
@@ -277,11 +262,11 @@ TEST(PlannerStore, NobodyStartsAloneWhileOthersLoad) {
 }
 
 TEST(PlannerStore, NoMoreIsFoundThanWasLookedUp) {
-  planner p{settings_of(64)};
-  ASSERT_TRUE(p.admit(request_of(first, 113, 1)).accepted()); // 112 tokens are cached
+  planner p{storing(64)};
+  ASSERT_TRUE(p.admit(salted(first_id, 113, 1)).accepted()); // 112 tokens are cached
   (void)step(p);
-  auto again = request_of(first, 257);
-  again.request = second;
+  auto again = salted(first_id, 257);
+  again.request = second_id;
   ASSERT_TRUE(p.admit(again, 256).accepted());
   const auto queries = p.load().store_query_tokens_total;
   const auto order = order_of(p);
@@ -292,13 +277,13 @@ TEST(PlannerStore, NoMoreIsFoundThanWasLookedUp) {
 }
 
 TEST(PlannerStore, SaysWhenBlocksAreLacking) {
-  planner p{settings_of(10)};
-  ASSERT_TRUE(p.admit(request_of(first, 100)).accepted());
+  planner p{storing(10)};
+  ASSERT_TRUE(p.admit(salted(first_id, 100)).accepted());
   (void)step(p);
   EXPECT_FALSE(p.lacks_blocks());
-  ASSERT_TRUE(p.admit(request_of(second, 100)).accepted());
+  ASSERT_TRUE(p.admit(salted(second_id, 100)).accepted());
   EXPECT_TRUE(p.lacks_blocks());
-  (void)p.cancel({second, epoch{1}});
+  (void)p.cancel({second_id, epoch{1}});
   EXPECT_FALSE(p.lacks_blocks());
 }
 

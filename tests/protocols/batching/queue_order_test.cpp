@@ -1,6 +1,5 @@
 #include "protocols/batching/waiting_request.hpp"
-
-#include <godwit/protocols/batching/planner.hpp>
+#include "protocols/second.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -13,10 +12,9 @@ namespace godwit::protocols {
 namespace {
 
 using ::testing::ElementsAre;
+using testing_support::second_ns;
 
-constexpr std::int64_t second = 1'000'000'000;
-
-queue_place place(queue_order order, queued_request r, std::int64_t aging_ns = second) {
+queue_place place_by(queue_order order, queued_request r, std::int64_t aging_ns = second_ns) {
   return place_in_queue({order, aging_ns}, r);
 }
 
@@ -30,36 +28,36 @@ queued_request waits(std::int64_t arrival_ns, std::uint32_t expected, std::uint6
 }
 
 TEST(QueueOrder, FirstComeFirstServedLooksAtNothingElse) {
-  EXPECT_LT(place(queue_order::fcfs, waits(1, 1000)), place(queue_order::fcfs, waits(2, 1)));
-  EXPECT_LT(place(queue_order::fcfs, waits(1, 9, 4)), place(queue_order::fcfs, waits(1, 9, 5))) << "by admission";
+  EXPECT_LT(place_by(queue_order::fcfs, waits(1, 1000)), place_by(queue_order::fcfs, waits(2, 1)));
+  EXPECT_LT(place_by(queue_order::fcfs, waits(1, 9, 4)), place_by(queue_order::fcfs, waits(1, 9, 5))) << "by admission";
 }
 
 TEST(QueueOrder, TheShortestGoesFirstByPromptAndExpectedAnswer) {
-  EXPECT_LT(place(queue_order::sjf, waits(2, 10)), place(queue_order::sjf, waits(1, 1000)));
-  EXPECT_LT(place(queue_order::ljf, waits(2, 1000)), place(queue_order::ljf, waits(1, 10)));
+  EXPECT_LT(place_by(queue_order::sjf, waits(2, 10)), place_by(queue_order::sjf, waits(1, 1000)));
+  EXPECT_LT(place_by(queue_order::ljf, waits(2, 1000)), place_by(queue_order::ljf, waits(1, 10)));
   auto large = waits(1, 10);
   large.prompt_tokens = 4000;
-  EXPECT_LT(place(queue_order::sjf, waits(2, 10)), place(queue_order::sjf, large));
-  EXPECT_LT(place(queue_order::sjf, large), place(queue_order::sjf, waits(2, 4000)))
+  EXPECT_LT(place_by(queue_order::sjf, waits(2, 10)), place_by(queue_order::sjf, large));
+  EXPECT_LT(place_by(queue_order::sjf, large), place_by(queue_order::sjf, waits(2, 4000)))
       << "a token of a prompt is no step of its own";
 }
 
 TEST(QueueOrder, NobodyIsOvertakenByThoseWhoComeMuchLater) {
-  const auto old = place(queue_order::sjf, waits(0, 100));
-  EXPECT_LT(place(queue_order::sjf, waits(89 * second, 10)), old);
-  EXPECT_LT(old, place(queue_order::sjf, waits(91 * second, 10))) << "90 tokens are worth 90 s";
-  EXPECT_LT(place(queue_order::sjf, waits(1, 500), 0), place(queue_order::sjf, waits(2, 1), 0)) << "0 is fcfs";
+  const auto old = place_by(queue_order::sjf, waits(0, 100));
+  EXPECT_LT(place_by(queue_order::sjf, waits(89 * second_ns, 10)), old);
+  EXPECT_LT(old, place_by(queue_order::sjf, waits(91 * second_ns, 10))) << "90 tokens are worth 90 s";
+  EXPECT_LT(place_by(queue_order::sjf, waits(1, 500), 0), place_by(queue_order::sjf, waits(2, 1), 0)) << "0 is fcfs";
 }
 
 TEST(QueueOrder, TheEarliestDeadlineGoesFirstAndThoseWithoutOneDoNotStarve) {
   const auto by = [](std::int64_t arrival_ns, std::int64_t ttft_ns) {
     auto r = waits(arrival_ns, 10);
     r.ttft_ns = ttft_ns;
-    return place(queue_order::edf, r);
+    return place_by(queue_order::edf, r);
   };
-  EXPECT_LT(by(3 * second, second), by(0, 5 * second));
-  EXPECT_LT(by(0, 5 * second), by(0, 0)) << "without an objective";
-  EXPECT_LT(by(0, 0), by(undemanding_ttft_ns, second));
+  EXPECT_LT(by(3 * second_ns, second_ns), by(0, 5 * second_ns));
+  EXPECT_LT(by(0, 5 * second_ns), by(0, 0)) << "without an objective";
+  EXPECT_LT(by(0, 0), by(undemanding_ttft_ns, second_ns));
 }
 
 TEST(QueueOrder, PriorityComesFirstThenWhoHasRunBefore) {
@@ -68,10 +66,10 @@ TEST(QueueOrder, PriorityComesFirstThenWhoHasRunBefore) {
   auto preempted = waits(5, 1000);
   preempted.begun = true;
   for (const auto order : {queue_order::sjf, queue_order::ljf, queue_order::edf}) {
-    const auto usual = place(order, waits(1, 1));
-    EXPECT_LT(place(order, urgent), usual);
-    EXPECT_LT(place(order, preempted), usual) << "its client reads already";
-    EXPECT_LT(place(order, urgent), place(order, preempted));
+    const auto usual = place_by(order, waits(1, 1));
+    EXPECT_LT(place_by(order, urgent), usual);
+    EXPECT_LT(place_by(order, preempted), usual) << "its client reads already";
+    EXPECT_LT(place_by(order, urgent), place_by(order, preempted));
   }
 }
 
@@ -84,12 +82,12 @@ TEST(QueueOrder, WhateverAPeerSaysOverflowsNothing) {
       for (const auto order : {queue_order::fcfs, queue_order::sjf, queue_order::ljf, queue_order::edf}) {
         r.arrival_ns = arrival;
         r.ttft_ns = ttft;
-        (void)place(order, r, most); // under UBSan
+        (void)place_by(order, r, most); // under UBSan
       }
   r.arrival_ns = most;
-  EXPECT_EQ(place(queue_order::sjf, r, most).due_ns, most);
+  EXPECT_EQ(place_by(queue_order::sjf, r, most).due_ns, most);
   r.arrival_ns = least;
-  EXPECT_EQ(place(queue_order::ljf, r, most).due_ns, least);
+  EXPECT_EQ(place_by(queue_order::ljf, r, most).due_ns, least);
 }
 
 /// One request runs at a time; `order` of those that come while another one runs.
@@ -107,19 +105,14 @@ std::vector<std::uint64_t> started_in(queue_order order) {
   const auto run = [&] {
     const auto input = p.plan();
     for (const auto id : p.take_effects().begun) begun.push_back(id.value());
-    if (!input) return false;
-    step_output output;
-    output.step = input->step;
-    output.tokens.resize(1, sampled_token{7});
-    (void)p.complete(output);
-    p.check();
-    return true;
+    if (input) (void)testing_support::ends(p, *input);
+    return input.has_value();
   };
   admit(1, 1, 0);
   EXPECT_TRUE(run());
-  admit(2, 50, 3 * second);
-  admit(3, 5, 2 * second);
-  admit(4, 500, second);
+  admit(2, 50, 3 * second_ns);
+  admit(3, 5, 2 * second_ns);
+  admit(4, 500, second_ns);
   EXPECT_EQ(p.move_candidates().at(0).request, request_id{order == queue_order::fcfs  ? 2U
                                                           : order == queue_order::sjf ? 3U
                                                                                       : 4U})

@@ -24,20 +24,20 @@ std::vector<queue_part> summary_of(const std::vector<queue_part>& queue) {
   return std::move(sum).parts();
 }
 
-queue_place due(std::int64_t ns, std::int32_t priority = 0) { return {priority, true, ns, 0, 0}; }
+queue_place due_at(std::int64_t ns, std::int32_t priority = 0) { return {priority, true, ns, 0, 0}; }
 
 TEST(QueueSummary, HasAPartForEachOfAFew) {
   const auto parts = summary_of({one(0, true, 1, 10), one(0, true, 2, 20), one(0, true, 3, 30)});
   ASSERT_EQ(parts.size(), 3U);
-  EXPECT_EQ(queued_behind(due(0), parts).tokens, 60U);
-  EXPECT_EQ(queued_behind(due(1), parts).tokens, 60U) << "equal: before it";
-  EXPECT_EQ(queued_behind(due(2), parts).tokens, 50U);
-  const auto behind = queued_behind(due(3), parts);
+  EXPECT_EQ(queued_behind(due_at(0), parts).tokens, 60U);
+  EXPECT_EQ(queued_behind(due_at(1), parts).tokens, 60U) << "equal: before it";
+  EXPECT_EQ(queued_behind(due_at(2), parts).tokens, 50U);
+  const auto behind = queued_behind(due_at(3), parts);
   EXPECT_EQ(behind.tokens, 30U);
   EXPECT_EQ(behind.requests, 1U);
   EXPECT_EQ(behind.blocks, 2U);
   EXPECT_EQ(behind.pairs, 3);
-  EXPECT_EQ(queued_behind(due(4), parts), queue_part{});
+  EXPECT_EQ(queued_behind(due_at(4), parts), queue_part{});
   EXPECT_TRUE(summary_of({}).empty());
 }
 
@@ -47,10 +47,10 @@ TEST(QueueSummary, CutsBetweenPriorities) {
   for (int i = 0; i < 3; ++i) queue.push_back(one(0, false, i));
   for (int i = 0; i < 192; ++i) queue.push_back(one(0, true, i));
   const auto parts = summary_of(queue);
-  EXPECT_EQ(queued_behind(due(1'000'000, -2), parts).requests, 200U);
-  EXPECT_EQ(queued_behind(due(1'000'000, -1), parts).requests, 195U);
-  EXPECT_EQ(queued_behind(due(-1), parts).requests, 192U);
-  EXPECT_EQ(queued_behind(due(1'000'000), parts).requests, 0U);
+  EXPECT_EQ(queued_behind(due_at(1'000'000, -2), parts).requests, 200U);
+  EXPECT_EQ(queued_behind(due_at(1'000'000, -1), parts).requests, 195U);
+  EXPECT_EQ(queued_behind(due_at(-1), parts).requests, 192U);
+  EXPECT_EQ(queued_behind(due_at(1'000'000), parts).requests, 0U);
 }
 
 // Whatever waits: all of it is counted once, and an estimate is wrong by half of a part.
@@ -93,7 +93,7 @@ TEST(QueueSummary, IsWrongByHalfOfAPart) {
 
 TEST(QueueSummary, MorePartsThanThereCanBeAreNotRead) {
   const std::vector<queue_part> parts(1'000, one(0, true, 1));
-  EXPECT_EQ(queued_behind(due(0), parts).requests, queue_summary::parts_max);
+  EXPECT_EQ(queued_behind(due_at(0), parts).requests, queue_summary::parts_max);
 }
 
 generate_request asks(std::uint64_t id, std::int32_t priority, std::int64_t arrival_ns, std::uint32_t expected) {

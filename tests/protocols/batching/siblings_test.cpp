@@ -1,11 +1,7 @@
-#include <godwit/protocols/batching/planner.hpp>
+#include "protocols/batching/planner_support.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-
-#include <numeric>
-#include <utility>
-#include <vector>
 
 /// Samples of one prompt beside those that must not share with them, and what parked requests and a warm cache change.
 namespace godwit::protocols {
@@ -13,11 +9,15 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
+using testing_support::admit;
+using testing_support::asks_for;
+using testing_support::ends;
+using testing_support::first_id;
+using testing_support::second_id;
+using testing_support::served;
+using testing_support::third_id;
 
-constexpr request_id first{1}, second{2}, third{3};
-
-/// Steps of 64 tokens.
-planner_settings settings_of(std::uint32_t blocks = 64) {
+planner_settings steps_of_64(std::uint32_t blocks = 64) {
   planner_settings settings;
   settings.blocks = blocks;
   settings.context_length = 500;
@@ -26,55 +26,26 @@ planner_settings settings_of(std::uint32_t blocks = 64) {
   return settings;
 }
 
-generate_request request_of(request_id id, std::size_t prompt, token_id from, std::int32_t priority = 0) {
-  generate_request request;
-  request.request = id;
-  request.epoch = epoch{1};
-  request.prompt.resize(prompt);
-  std::iota(request.prompt.begin(), request.prompt.end(), from);
-  request.stop.max_tokens = 100;
-  request.priority = priority;
-  return request;
+generate_request prompted(request_id id, std::size_t prompt, std::int32_t priority = 0) {
+  return asks_for(id.value(), prompt, 100, priority);
 }
 
 /// The second sample of a prompt of which the first one is here.
 generate_request sample_of(const generate_request& one) {
   auto request = one;
-  request.request = second;
+  request.request = second_id;
   request.sibling = one.request;
   return request;
 }
 
-void admit(planner& p, generate_request request) { ASSERT_TRUE(p.admit(std::move(request)).accepted()); }
-
-step_effects run(planner& p, const step_input& input) {
-  step_output output;
-  output.step = input.step;
-  for (const auto& slice : input.slices)
-    if (slice.samples) output.tokens.emplace_back(7);
-  auto effects = p.complete(output);
-  p.check();
-  return effects;
-}
-
-/// Plans a step and runs it; whom it was for, in order.
-std::vector<request_id> step(planner& p) {
-  std::vector<request_id> ids;
-  const auto input = p.plan();
-  if (!input) return ids;
-  for (const auto& slice : input->slices) ids.push_back(slice.request);
-  (void)run(p, *input);
-  return ids;
-}
-
 TEST(PlannerSiblings, ASampleOfAnotherCacheSaltComputesThePromptItself) {
   for (const bool prefix_caching : {false, true}) {
-    auto settings = settings_of();
+    auto settings = steps_of_64();
     settings.prefix_caching = prefix_caching;
     planner p{settings};
-    const auto one = request_of(first, 40, 1000);
+    const auto one = prompted(first_id, 40);
     admit(p, one);
-    EXPECT_THAT(step(p), ElementsAre(first));
+    EXPECT_THAT(served(p), ElementsAre(1));
     auto other = sample_of(one);
     other.cache_salt = 5;
     admit(p, other);
@@ -88,65 +59,65 @@ TEST(PlannerSiblings, ASampleOfAnotherCacheSaltComputesThePromptItself) {
 }
 
 TEST(PlannerSiblings, ASampleOfAnotherCacheSaltIsNotHeldByThePromptOfTheFirst) {
-  planner p{settings_of()};
-  const auto one = request_of(first, 100, 1000);
+  planner p{steps_of_64()};
+  const auto one = prompted(first_id, 100);
   admit(p, one);
   auto other = sample_of(one);
   other.cache_salt = 5;
   admit(p, other);
-  (void)step(p);
-  EXPECT_THAT(step(p), ElementsAre(first, second)) << "in what the first leaves of the budget";
+  (void)served(p);
+  EXPECT_THAT(served(p), ElementsAre(1, 2)) << "in what the first leaves of the budget";
 }
 
 TEST(PlannerSiblings, AFirstSampleThatIsParkedInItsPromptDoesNotHoldTheOthers) {
-  planner p{settings_of()};
-  const auto one = request_of(first, 100, 1000);
+  planner p{steps_of_64()};
+  const auto one = prompted(first_id, 100);
   admit(p, one);
   admit(p, sample_of(one));
-  EXPECT_THAT(step(p), ElementsAre(first));
-  ASSERT_EQ(p.park(first, epoch{1}), planner::parking::parked);
-  EXPECT_THAT(step(p), ElementsAre(second));
+  EXPECT_THAT(served(p), ElementsAre(1));
+  ASSERT_EQ(p.park(first_id, epoch{1}), planner::parking::parked);
+  EXPECT_THAT(served(p), ElementsAre(2));
 }
 
 TEST(PlannerSiblings, ASampleOfABetterPriorityIsNotHeldByThePromptOfTheFirst) {
-  planner p{settings_of()};
-  const auto one = request_of(first, 100, 1000, 5);
+  planner p{steps_of_64()};
+  const auto one = prompted(first_id, 100, 5);
   admit(p, one);
-  EXPECT_THAT(step(p), ElementsAre(first));
+  EXPECT_THAT(served(p), ElementsAre(1));
   auto urgent = sample_of(one);
   urgent.priority = 0;
   admit(p, urgent);
-  EXPECT_THAT(step(p), ::testing::Contains(second));
+  EXPECT_THAT(served(p), ::testing::Contains(2));
 }
 
 // What a parked request still lacks is kept for it: the victim's blocks would not let the other start either.
 TEST(PlannerSiblings, NobodyIsPreemptedForBlocksThatAParkedRequestLacks) {
-  planner p{settings_of(12)};
-  admit(p, request_of(first, 100, 1000, 5)); // 7 blocks, 4 of them in the first step
-  EXPECT_THAT(step(p), ElementsAre(first));
-  ASSERT_EQ(p.park(first, epoch{1}), planner::parking::parked);
-  admit(p, request_of(second, 20, 2000, 5)); // 2 blocks
-  EXPECT_THAT(step(p), ElementsAre(second));
+  planner p{steps_of_64(12)};
+  admit(p, prompted(first_id, 100, 5)); // 7 blocks, 4 of them in the first step
+  EXPECT_THAT(served(p), ElementsAre(1));
+  ASSERT_EQ(p.park(first_id, epoch{1}), planner::parking::parked);
+  admit(p, prompted(second_id, 20, 5)); // 2 blocks
+  EXPECT_THAT(served(p), ElementsAre(2));
   ASSERT_EQ(p.load().outstanding_blocks, 3U);
-  admit(p, request_of(third, 90, 3000, 0)); // 6 blocks: those that are free
-  EXPECT_THAT(step(p), ElementsAre(second));
+  admit(p, prompted(third_id, 90, 0)); // 6 blocks: those that are free
+  EXPECT_THAT(served(p), ElementsAre(2));
   EXPECT_EQ(p.load().preemptions_total, 0U);
-  ASSERT_EQ(p.cancel({first, epoch{1}}), planner::cancellation::freed);
-  EXPECT_THAT(step(p), ::testing::Contains(third)) << "once nothing is kept for the parked one";
+  ASSERT_EQ(p.cancel({first_id, epoch{1}}), planner::cancellation::freed);
+  EXPECT_THAT(served(p), ::testing::Contains(3)) << "once nothing is kept for the parked one";
 }
 
 TEST(PlannerSiblings, TokensOfTheAnswerAreNotCountedAsCachedOnesOfThePrompt) {
-  planner p{settings_of()};
-  auto request = request_of(first, 20, 1000);
+  planner p{steps_of_64()};
+  auto request = prompted(first_id, 20);
   request.stop.max_tokens = 60;
   admit(p, request);
-  while (!p.idle()) (void)step(p); // all full blocks of its 80 tokens are cached
+  while (!p.idle()) (void)served(p); // all full blocks of its 80 tokens are cached
   request.epoch = epoch{2};
   request.answer.assign(50, 7); // what its home has of them
   admit(p, request);
   const auto input = p.plan().value();
   ASSERT_EQ(input.slices.at(0).first_position, 64U) << "found in the cache";
-  const auto effects = run(p, input);
+  const auto effects = ends(p, input);
   ASSERT_EQ(effects.updates.size(), 1U);
   EXPECT_EQ(effects.updates[0].prompt_tokens, 20U);
   EXPECT_EQ(effects.updates[0].cached_tokens, 20U);

@@ -15,7 +15,7 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
-using turn = stage_schedule::turn;
+using stage_turn = stage_schedule::turn;
 
 step_slice chunk_of(std::uint64_t request, std::uint32_t first, std::uint32_t tokens, bool samples) {
   step_slice slice;
@@ -163,19 +163,19 @@ TEST(StageSchedule, PartsFollowEachOther) {
   stage_schedule plan(2);
   EXPECT_THAT(plan.begin(), IsEmpty());
   EXPECT_EQ(plan.add(3), 0U);
-  EXPECT_THAT(plan.begin(), ElementsAre(turn{0, 0}));
+  EXPECT_THAT(plan.begin(), ElementsAre(stage_turn{0, 0}));
   EXPECT_THAT(plan.begin(), IsEmpty());
   plan.ended({0, 0}, 10);
-  EXPECT_THAT(plan.begin(), ElementsAre(turn{0, 1}, turn{1, 0}));
+  EXPECT_THAT(plan.begin(), ElementsAre(stage_turn{0, 1}, stage_turn{1, 0}));
   plan.ended({0, 1}, 10);
-  EXPECT_THAT(plan.begin(), ElementsAre(turn{0, 2})) << "the second stage is busy";
+  EXPECT_THAT(plan.begin(), ElementsAre(stage_turn{0, 2})) << "the second stage is busy";
   plan.ended({1, 0}, 10);
-  EXPECT_THAT(plan.begin(), ElementsAre(turn{1, 1}));
+  EXPECT_THAT(plan.begin(), ElementsAre(stage_turn{1, 1}));
   plan.ended({1, 1}, 10);
   EXPECT_THAT(plan.begin(), IsEmpty());
   EXPECT_EQ(plan.done(), 2U);
   plan.ended({0, 2}, 10);
-  EXPECT_THAT(plan.begin(), ElementsAre(turn{1, 2}));
+  EXPECT_THAT(plan.begin(), ElementsAre(stage_turn{1, 2}));
   plan.ended({1, 2}, 10);
   EXPECT_EQ(plan.done(), 3U);
   EXPECT_EQ(plan.take(3), 40) << "parts + stages - 1";
@@ -184,25 +184,25 @@ TEST(StageSchedule, PartsFollowEachOther) {
 TEST(StageSchedule, TheNextStepFollowsBehindTheOneBefore) {
   stage_schedule plan(2);
   EXPECT_EQ(plan.add(1), 0U);
-  EXPECT_THAT(plan.begin(), ElementsAre(turn{0, 0}));
+  EXPECT_THAT(plan.begin(), ElementsAre(stage_turn{0, 0}));
   EXPECT_EQ(plan.add(2), 1U);
   EXPECT_THAT(plan.begin(), IsEmpty());
   plan.ended({0, 0}, 10);
-  EXPECT_THAT(plan.begin(), ElementsAre(turn{0, 1}, turn{1, 0}));
+  EXPECT_THAT(plan.begin(), ElementsAre(stage_turn{0, 1}, stage_turn{1, 0}));
   plan.ended({0, 1}, 20);
-  EXPECT_THAT(plan.begin(), ElementsAre(turn{0, 2})) << "the second stage has the first step";
+  EXPECT_THAT(plan.begin(), ElementsAre(stage_turn{0, 2})) << "the second stage has the first step";
   plan.ended({1, 0}, 10);
   EXPECT_EQ(plan.done(), 1U);
   EXPECT_EQ(plan.take(1), 20);
-  EXPECT_THAT(plan.begin(), ElementsAre(turn{1, 1}));
+  EXPECT_THAT(plan.begin(), ElementsAre(stage_turn{1, 1}));
   plan.ended({1, 1}, 5);
   plan.ended({0, 2}, 20);
-  EXPECT_THAT(plan.begin(), ElementsAre(turn{1, 2}));
+  EXPECT_THAT(plan.begin(), ElementsAre(stage_turn{1, 2}));
   plan.ended({1, 2}, 5);
   EXPECT_EQ(plan.done(), 3U);
   EXPECT_EQ(plan.take(2), 45) << "since its own begin: two parts on the first stage, and the last on the second";
   EXPECT_EQ(plan.add(1), 3U) << "numbered through";
-  EXPECT_THAT(plan.begin(), ElementsAre(turn{0, 3}));
+  EXPECT_THAT(plan.begin(), ElementsAre(stage_turn{0, 3}));
   plan.ended({0, 3}, 10);
   (void)plan.begin();
   plan.ended({1, 3}, 10);
@@ -215,7 +215,7 @@ TEST(StageSchedule, AnyOrderOfEndsRunsEachPartOnEachStageOnceAndInOrder) {
     const auto stages = static_cast<std::uint32_t>(1 + random.below(5)),
                steps = static_cast<std::uint32_t>(1 + random.below(4));
     stage_schedule plan(stages);
-    std::deque<turn> running;
+    std::deque<stage_turn> running;
     std::map<std::uint32_t, std::vector<std::uint64_t>> ran; // by stage
     std::deque<std::uint32_t> waiting;                       // parts of each step
     std::uint32_t parts = 0, left = 0;
@@ -234,7 +234,7 @@ TEST(StageSchedule, AnyOrderOfEndsRunsEachPartOnEachStageOnceAndInOrder) {
       }
       for (const auto& t : plan.begin()) {
         EXPECT_TRUE(
-            std::ranges::none_of(running, [&](const turn& r) { return r.stage == t.stage || r.part == t.part; }));
+            std::ranges::none_of(running, [&](const stage_turn& r) { return r.stage == t.stage || r.part == t.part; }));
         running.push_back(t);
       }
       ASSERT_FALSE(running.empty()) << "it stands still";

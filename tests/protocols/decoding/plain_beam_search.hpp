@@ -7,12 +7,12 @@
 #include <functional>
 #include <vector>
 
-namespace godwit::testing_support {
+namespace godwit::protocols::testing_support {
 
 /// Beam search once more, as a textbook has it and with nothing clever: all beams to the end, all candidates kept. What
 /// Hugging Face's transformers do with early_stopping "never".
 struct plain_beam_search {
-  using tokens = std::vector<protocols::token_id>;
+  using tokens = std::vector<token_id>;
   struct found {
     tokens answer;
     double logprob = 0;
@@ -20,7 +20,7 @@ struct plain_beam_search {
     bool ended = false;
   };
   /// The most probable next tokens behind these, most probable first.
-  std::function<std::vector<protocols::token_logprob>(const tokens&)> next;
+  std::function<std::vector<token_logprob>(const tokens&)> next;
   std::size_t width = 1, tokens_max = 1, tokens_min = 0;
   double length_penalty = 1;
   tokens ends;
@@ -61,4 +61,4 @@ struct plain_beam_search {
   }
 };
 
-} // namespace godwit::testing_support
+} // namespace godwit::protocols::testing_support

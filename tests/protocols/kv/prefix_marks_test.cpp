@@ -23,7 +23,9 @@ TEST(PrefixMarks, AreTheHashesOfEveryFourthBlock) {
   auto hash = root_hash;
   for (std::size_t block = 0; block < 12; ++block) {
     hash = hash_block(hash, std::span(tokens).subspan(block * tokens_per_block, tokens_per_block), 3);
-    if (block % 4 == 3) EXPECT_EQ(marks[block / 4], hash) << block;
+    if (block % 4 == 3) {
+      EXPECT_EQ(marks[block / 4], hash) << block;
+    }
   }
 }
 

@@ -8,7 +8,7 @@ namespace {
 using namespace std::chrono_literals;
 constexpr std::uint64_t mib = 1U << 20U;
 /// Of a stretch of that size no limit binds here.
-constexpr std::uint64_t stage = mib;
+constexpr std::uint64_t stage_bytes = mib;
 
 copy_pacer pacer(double share) {
   copy_pacer::pace granted;
@@ -18,28 +18,28 @@ copy_pacer pacer(double share) {
 
 TEST(CopyPacer, RestsSoThatCopyingIsItsShareOfTheTime) {
   auto quarter = pacer(0.25);
-  EXPECT_EQ(quarter.rest(mib, stage, 1ms), 3ms);
-  EXPECT_EQ(quarter.rest(mib, stage, 1ms), 3ms);
-  EXPECT_EQ(quarter.rest(2 * mib, stage, 2ms), 6ms); // a larger portion rests as much longer
+  EXPECT_EQ(quarter.rest(mib, stage_bytes, 1ms), 3ms);
+  EXPECT_EQ(quarter.rest(mib, stage_bytes, 1ms), 3ms);
+  EXPECT_EQ(quarter.rest(2 * mib, stage_bytes, 2ms), 6ms); // a larger portion rests as much longer
 }
 
 TEST(CopyPacer, AllOfTheTimeMeansNoRest) {
   auto all = pacer(1);
-  EXPECT_EQ(all.rest(mib, stage, 5ms), 0ns);
+  EXPECT_EQ(all.rest(mib, stage_bytes, 5ms), 0ns);
 }
 
 TEST(CopyPacer, WaitingForACoreIsNotMultiplied) {
   auto tenth = pacer(0.1);
-  EXPECT_EQ(tenth.rest(mib, stage, 1ms), 9ms);
-  EXPECT_EQ(tenth.rest(mib, stage, 4ms), 6ms);  // 3 ms of it were waiting: the same 10 ms for a MiB
-  EXPECT_EQ(tenth.rest(mib, stage, 30ms), 0ns); // never negative
+  EXPECT_EQ(tenth.rest(mib, stage_bytes, 1ms), 9ms);
+  EXPECT_EQ(tenth.rest(mib, stage_bytes, 4ms), 6ms);  // 3 ms of it were waiting: the same 10 ms for a MiB
+  EXPECT_EQ(tenth.rest(mib, stage_bytes, 30ms), 0ns); // never negative
 }
 
 TEST(CopyPacer, ALinkThatStaysSlowIsBelievedAfterSomePortions) {
   auto half = pacer(0.5);
-  (void)half.rest(mib, stage, 1ms);
-  for (std::size_t i = 1; i < copy_pacer::remembered; ++i) EXPECT_EQ(half.rest(mib, stage, 10ms), 0ns);
-  EXPECT_EQ(half.rest(mib, stage, 10ms), 10ms); // the quick one is forgotten
+  (void)half.rest(mib, stage_bytes, 1ms);
+  for (std::size_t i = 1; i < copy_pacer::remembered; ++i) EXPECT_EQ(half.rest(mib, stage_bytes, 10ms), 0ns);
+  EXPECT_EQ(half.rest(mib, stage_bytes, 10ms), 10ms); // the quick one is forgotten
 }
 
 TEST(CopyPacer, ARateIsGrantedWhereTheShareWouldBeLess) {
@@ -74,8 +74,8 @@ TEST(CopyPacer, NoRestIsLongerThanTheOtherSideWaits) {
 
 TEST(CopyPacer, NothingCopiedIsNoPace) {
   auto half = pacer(0.5);
-  EXPECT_EQ(half.rest(0, stage, 1ms), 0ns);
-  EXPECT_EQ(half.rest(mib, stage, 1ms), 1ms);
+  EXPECT_EQ(half.rest(0, stage_bytes, 1ms), 0ns);
+  EXPECT_EQ(half.rest(mib, stage_bytes, 1ms), 1ms);
 }
 
 } // namespace

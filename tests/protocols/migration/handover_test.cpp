@@ -7,7 +7,7 @@ namespace {
 
 using claim = ownership_claim::action;
 using reclaim = ownership_reclaim::action;
-using answer = ownership_reclaim::answer;
+using home_answer = ownership_reclaim::answer;
 
 TEST(OwnershipClaim, IsAdoptedUnderTheEpochThatTheHomeGrants) {
   ownership_claim c(3);
@@ -37,21 +37,21 @@ TEST(OwnershipClaim, ADeadHomeWantsNothingAnyMore) {
 }
 
 TEST(OwnershipReclaim, DoesWhatTheHomeSays) {
-  const auto told = [](answer how) {
+  const auto told = [](home_answer how) {
     ownership_reclaim r(2);
     EXPECT_EQ(r.begin(), reclaim::ask);
     return r.answered(how, epoch{5});
   };
-  EXPECT_EQ(told(answer::granted), reclaim::resume);
-  EXPECT_EQ(told(answer::moved), reclaim::release_moved);
-  EXPECT_EQ(told(answer::ended), reclaim::release_ended);
+  EXPECT_EQ(told(home_answer::granted), reclaim::resume);
+  EXPECT_EQ(told(home_answer::moved), reclaim::release_moved);
+  EXPECT_EQ(told(home_answer::ended), reclaim::release_ended);
 }
 
 TEST(OwnershipReclaim, ResumesUnderTheNewEpoch) {
   ownership_reclaim r(2);
   (void)r.begin();
   (void)r.unanswered();
-  (void)r.answered(answer::granted, epoch{5});
+  (void)r.answered(home_answer::granted, epoch{5});
   EXPECT_EQ(r.granted(), epoch{5});
 }
 

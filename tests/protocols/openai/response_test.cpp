@@ -130,7 +130,7 @@ TEST(Logprobs, OfACompletionTellTokensApartThatAreNoWholeCharacters) {
 
 TEST(Models, AreListed) {
   EXPECT_EQ(
-      read(models_object({{"tiny", 5, "godwit", 1024}})),
+      read(models_object({{"tiny", 5, "godwit", 1024, {}}})),
       read(
           R"({"object":"list","data":[{"id":"tiny","object":"model","created":5,"owned_by":"godwit","root":"tiny","parent":null,"max_model_len":1024}]})"));
   EXPECT_EQ(read(models_object({})), read(R"({"object":"list","data":[]})"));

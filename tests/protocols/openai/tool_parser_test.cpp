@@ -137,7 +137,7 @@ TEST(ToolParser, LlamaCallsAreTheWholeAnswer) {
 TEST(ToolParser, AConstrainedListIsCallsOnly) {
   expect(tool_format::list, "[{\"name\": \"f\", \"parameters\": {\"a\": 1}},\n {\"name\": \"g\", \"parameters\": {}}]",
          {"", {"f({\"a\": 1})", "g({})"}});
-  expect(tool_format::arguments, " {\"a\": {\"b\": true}}\n", {"", {"f({\"a\": {\"b\": true}})"}}, {128, "f"});
+  expect(tool_format::arguments, " {\"a\": {\"b\": true}}\n", {"", {"f({\"a\": {\"b\": true}})"}}, {128, "f", {}});
 }
 
 // Where an answer is cut short, its syntax is no text.
@@ -147,14 +147,16 @@ TEST(ToolParser, OfAConstrainedListThatIsCutNothingIsText) {
   for (std::size_t size = 0; size < whole.size(); ++size) {
     const auto cut = parse(tool_format::list, whole.substr(0, size), 3);
     EXPECT_EQ(cut.text, "") << whole.substr(0, size);
-    if (size >= first) EXPECT_EQ(cut.calls.at(0), R"(f({"a": 1}))");
+    if (size >= first) {
+      EXPECT_EQ(cut.calls.at(0), R"(f({"a": 1}))");
+    }
     EXPECT_LE(cut.calls.size(), size > second ? 2U : 1U);
   }
 }
 
 TEST(ToolParser, CallsBeyondTheBoundAreLeftOut) {
   expect(tool_format::list, "[{\"name\": \"f\", \"parameters\": {\"a\": 1}}, {\"name\": \"g\", \"parameters\": {}}]",
-         {"", {"f({\"a\": 1})"}}, {1, {}});
+         {"", {"f({\"a\": 1})"}}, {1, {}, {}});
 }
 
 TEST(ToolParser, ArgumentsComeAsTheyAreWritten) {

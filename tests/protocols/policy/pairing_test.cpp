@@ -1,26 +1,15 @@
 #include "loads.hpp"
+#include "pairs.hpp"
 
 #include <godwit/protocols/policy/freeness.hpp>
-#include <godwit/protocols/policy/pairing.hpp>
 
 #include <gtest/gtest.h>
 
-#include <ostream>
 #include <vector>
 
 namespace godwit::protocols {
-
-static void PrintTo(const migration_pair& p, std::ostream* out) {
-  *out << p.source.value() << "->" << p.destination.value();
-}
-
 namespace {
 
-using pairs = std::vector<migration_pair>;
-
-migration_pair pair_of(std::uint32_t source, std::uint32_t destination) {
-  return {instance_id{source}, instance_id{destination}};
-}
 pairing_settings by(migration_policy policy) {
   pairing_settings s; // 3, 6
   s.policy = policy;

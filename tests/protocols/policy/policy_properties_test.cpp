@@ -129,12 +129,12 @@ TEST(PolicyProperties, PairingNeverPairsAnInstanceWithItselfOrTwiceAndKeepsToIts
       const auto load = random_load(static_cast<std::uint32_t>(random.below(40)), 1, random);
       if (loads.emplace(load.instance, load).second) list.push_back(load);
     }
-    const auto pairs = pair_instances(list, settings, static_cast<std::uint64_t>(cluster));
+    const auto chosen_pairs = pair_instances(list, settings, static_cast<std::uint64_t>(cluster));
     std::set<instance_id> used;
     auto before = no_freeness;
     auto last = -no_freeness;
     bool leaves = true; // the source before
-    for (const auto& pair : pairs) {
+    for (const auto& pair : chosen_pairs) {
       ASSERT_NE(settings.policy, migration_policy::never);
       ASSERT_NE(pair.source, pair.destination);
       ASSERT_TRUE(used.insert(pair.source).second);
@@ -175,24 +175,24 @@ TEST(PolicyProperties, PairingNeverPairsAnInstanceWithItselfOrTwiceAndKeepsToIts
         });
     for (const auto& load : list) {
       if (!one_stays || !has_places(load) || !has_memory_left(load)) continue;
-      ASSERT_EQ(std::ranges::count(pairs, load.instance, &migration_pair::destination), 1)
+      ASSERT_EQ(std::ranges::count(chosen_pairs, load.instance, &migration_pair::destination), 1)
           << "whoever has memory left over takes from those that terminate";
     }
     for (const auto& load : list) { // whoever is left out had no better claim
-      if (pairs.empty() || used.contains(load.instance) || load.terminating || !load.ready) continue;
+      if (chosen_pairs.empty() || used.contains(load.instance) || load.terminating || !load.ready) continue;
       const auto f = freeness(load);
       if (settings.policy == migration_policy::freeness && load.running > 0 && f < settings.source_below) {
         ASSERT_GE(f, before);
       }
       const bool is_source = settings.policy == migration_policy::freeness ? f < settings.source_below : f <= 0;
-      const bool only_leave = loads.at(pairs.back().source).terminating;
+      const bool only_leave = loads.at(chosen_pairs.back().source).terminating;
       if (!is_source && has_places(load) && (!only_leave || has_memory_left(load))) {
         ASSERT_LE(f, last);
       }
     }
-    pairs_seen += pairs.size();
+    pairs_seen += chosen_pairs.size();
     std::ranges::reverse(list);
-    ASSERT_EQ(pair_instances(list, settings, static_cast<std::uint64_t>(cluster)), pairs)
+    ASSERT_EQ(pair_instances(list, settings, static_cast<std::uint64_t>(cluster)), chosen_pairs)
         << "the order of the reports does not matter";
   }
   EXPECT_GT(pairs_seen, 1000U);

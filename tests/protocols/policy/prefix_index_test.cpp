@@ -13,7 +13,7 @@ using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using match = prefix_index::match;
 
-constexpr instance_id a{1}, b{2}, c{3};
+constexpr instance_id in_1{1}, in_2{2}, in_3{3};
 
 std::vector<match> found(prefix_index& index, const std::vector<block_hash>& marks) {
   const auto all = index.find(marks);
@@ -23,34 +23,34 @@ std::vector<match> found(prefix_index& index, const std::vector<block_hash>& mar
 TEST(PrefixIndex, SaysHowMuchOfABeginningEachWasSentTheLongestFirst) {
   prefix_index index;
   EXPECT_THAT(found(index, {1, 2, 3}), IsEmpty());
-  index.sent(a, std::vector<block_hash>{1, 2, 30}, 100);
-  index.sent(b, std::vector<block_hash>{1, 2, 3, 4}, 100);
-  index.sent(c, std::vector<block_hash>{9}, 100);
-  EXPECT_THAT(found(index, {1, 2, 3}), ElementsAre(match{b, 3}, match{a, 2}));
-  EXPECT_THAT(found(index, {1, 20, 3}), ElementsAre(match{a, 1}, match{b, 1})) << "only from the first on";
+  index.sent(in_1, std::vector<block_hash>{1, 2, 30}, 100);
+  index.sent(in_2, std::vector<block_hash>{1, 2, 3, 4}, 100);
+  index.sent(in_3, std::vector<block_hash>{9}, 100);
+  EXPECT_THAT(found(index, {1, 2, 3}), ElementsAre(match{in_2, 3}, match{in_1, 2}));
+  EXPECT_THAT(found(index, {1, 20, 3}), ElementsAre(match{in_1, 1}, match{in_2, 1})) << "only from the first on";
   EXPECT_THAT(found(index, {}), IsEmpty());
 }
 
 TEST(PrefixIndex, AnInstanceKeepsWhatItWasSentLast) {
   prefix_index index;
-  index.sent(a, std::vector<block_hash>{1, 2}, 4);
-  index.sent(a, std::vector<block_hash>{10, 11}, 4);
-  EXPECT_THAT(found(index, {1, 2}), ElementsAre(match{a, 2}));
-  index.sent(a, std::vector<block_hash>{1, 2}, 4); // again, so that it is the other one that goes
-  index.sent(a, std::vector<block_hash>{20, 21}, 4);
-  EXPECT_THAT(found(index, {1, 2}), ElementsAre(match{a, 2}));
+  index.sent(in_1, std::vector<block_hash>{1, 2}, 4);
+  index.sent(in_1, std::vector<block_hash>{10, 11}, 4);
+  EXPECT_THAT(found(index, {1, 2}), ElementsAre(match{in_1, 2}));
+  index.sent(in_1, std::vector<block_hash>{1, 2}, 4); // again, so that it is the other one that goes
+  index.sent(in_1, std::vector<block_hash>{20, 21}, 4);
+  EXPECT_THAT(found(index, {1, 2}), ElementsAre(match{in_1, 2}));
   EXPECT_THAT(found(index, {10, 11}), IsEmpty());
-  index.sent(b, std::vector<block_hash>{40, 41, 42, 43, 44, 45}, 4);
-  EXPECT_THAT(found(index, {20, 21}), ElementsAre(match{a, 2})) << "another one's memory is not its own";
+  index.sent(in_2, std::vector<block_hash>{40, 41, 42, 43, 44, 45}, 4);
+  EXPECT_THAT(found(index, {20, 21}), ElementsAre(match{in_1, 2})) << "another one's memory is not its own";
 }
 
 TEST(PrefixIndex, EndsGoBeforeBeginnings) {
   prefix_index index;
-  index.sent(a, std::vector<block_hash>{1, 2, 3, 4}, 5);
-  index.sent(a, std::vector<block_hash>{10, 11, 12}, 5);
-  EXPECT_THAT(found(index, {1, 2, 3, 4}), ElementsAre(match{a, 2}));
-  index.sent(b, std::vector<block_hash>{1, 2, 3, 4}, 3);
-  EXPECT_THAT(found(index, {1, 2, 3, 4}), ElementsAre(match{b, 3}, match{a, 2}));
+  index.sent(in_1, std::vector<block_hash>{1, 2, 3, 4}, 5);
+  index.sent(in_1, std::vector<block_hash>{10, 11, 12}, 5);
+  EXPECT_THAT(found(index, {1, 2, 3, 4}), ElementsAre(match{in_1, 2}));
+  index.sent(in_2, std::vector<block_hash>{1, 2, 3, 4}, 3);
+  EXPECT_THAT(found(index, {1, 2, 3, 4}), ElementsAre(match{in_2, 3}, match{in_1, 2}));
 }
 
 // Conversations that take turns: what is sent again takes no more memory than once, and no less.
@@ -61,7 +61,7 @@ TEST(PrefixIndex, WhatIsSentAgainCountsOnce) {
     for (block_hash one = 0; one < conversations; ++one) {
       std::vector<block_hash> marks;
       for (block_hash i = 0; i < turn; ++i) marks.push_back(one * 1000 + i);
-      index.sent(a, marks, 100);
+      index.sent(in_1, marks, 100);
       ASSERT_LE(index.size(), 100U);
     }
   // The last five had 20 marks each.
@@ -74,14 +74,14 @@ TEST(PrefixIndex, WhatIsSentAgainCountsOnce) {
 
 TEST(PrefixIndex, ForgetsWhatIsGone) {
   prefix_index index;
-  index.sent(a, std::vector<block_hash>{1, 2}, 100);
-  index.sent(b, std::vector<block_hash>{1}, 100);
-  index.forget(a);
-  index.forget(c);
-  EXPECT_THAT(found(index, {1, 2}), ElementsAre(match{b, 1}));
+  index.sent(in_1, std::vector<block_hash>{1, 2}, 100);
+  index.sent(in_2, std::vector<block_hash>{1}, 100);
+  index.forget(in_1);
+  index.forget(in_3);
+  EXPECT_THAT(found(index, {1, 2}), ElementsAre(match{in_2, 1}));
   EXPECT_EQ(index.size(), 1U);
-  index.sent(a, std::vector<block_hash>{1}, 100);
-  EXPECT_THAT(found(index, {1, 2}), ElementsAre(match{a, 1}, match{b, 1}));
+  index.sent(in_1, std::vector<block_hash>{1}, 100);
+  EXPECT_THAT(found(index, {1, 2}), ElementsAre(match{in_1, 1}, match{in_2, 1}));
 }
 
 TEST(PrefixIndex, IsBounded) {

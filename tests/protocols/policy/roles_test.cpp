@@ -1,9 +1,10 @@
 // Instances for prefill and for decoding: what dispatch, pairing, the choice of what moves, and autoscaling make of it.
 #include "loads.hpp"
+#include "pairs.hpp"
+#include "protocols/second.hpp"
 
 #include <godwit/protocols/policy/dispatch.hpp>
 #include <godwit/protocols/policy/freeness.hpp>
-#include <godwit/protocols/policy/pairing.hpp>
 #include <godwit/protocols/policy/scaling.hpp>
 #include <godwit/protocols/policy/selection.hpp>
 
@@ -12,23 +13,13 @@
 #include <algorithm>
 #include <map>
 #include <optional>
-#include <ostream>
 #include <set>
 #include <vector>
 
 namespace godwit::protocols {
-
-static void PrintTo(const migration_pair& p, std::ostream* out) {
-  *out << p.source.value() << "->" << p.destination.value();
-}
-
 namespace {
 
-using pairs = std::vector<migration_pair>;
-
-migration_pair pair_of(std::uint32_t source, std::uint32_t destination) {
-  return {instance_id{source}, instance_id{destination}};
-}
+using testing_support::second_ns;
 
 load_report for_prefill(load_report load) {
   load.role = instance_role::prefill;
@@ -369,13 +360,12 @@ TEST(RolesInSelection, WhatFailedIsTriedAgainAfterAllOthers) {
 // --- autoscaling
 
 TEST(RolesInScaling, PrefillInstancesAreOnlyCounted) {
-  constexpr std::int64_t second = 1'000'000'000;
   scaling_settings s; // x = 10, y = 60
   s.mode = scaling_mode::on;
   const auto decided = [&](const std::vector<load_report>& loads) {
     autoscaler scaler{s};
     std::optional<scaling_decision> decision;
-    for (std::int64_t t = 0; t <= 10 && !decision; ++t) decision = scaler.step({t * second, loads, 0, 0});
+    for (std::int64_t t = 0; t <= 10 && !decision; ++t) decision = scaler.step({t * second_ns, loads, 0, 0});
     return decision;
   };
   const auto full = for_decoding(load_with_freeness(2, 1)), idle = for_decoding(load_of(3));
@@ -393,8 +383,6 @@ TEST(RolesInScaling, PrefillInstancesAreOnlyCounted) {
   s.instances_max = 2;
   EXPECT_FALSE(decided({for_prefill(load_of(1)), full})) << "they are instances";
 }
-
-constexpr std::int64_t second_ns = 1'000'000'000;
 
 /// With roles that follow the load.
 std::optional<scaling_decision> decided_with(const std::vector<load_report>& loads, const scaling_roles& roles,

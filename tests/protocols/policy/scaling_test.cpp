@@ -1,4 +1,5 @@
 #include "loads.hpp"
+#include "protocols/second.hpp"
 
 #include <godwit/protocols/policy/scaling.hpp>
 
@@ -13,14 +14,14 @@ namespace godwit::protocols {
 namespace {
 
 using kind = scaling_decision::kind;
-constexpr std::int64_t second = 1'000'000'000;
+using testing_support::second_ns;
 
 /// x = 10, y = 60, hold 10 s, 1 to 4 instances.
 scaling_settings settings_of(scaling_mode mode = scaling_mode::on) {
   scaling_settings s;
   s.mode = mode;
   s.instances_max = 4;
-  s.provision_timeout_ns = 100 * second;
+  s.provision_timeout_ns = 100 * second_ns;
   return s;
 }
 
@@ -31,7 +32,7 @@ std::vector<load_report> instances(const std::vector<double>& freeness) {
 }
 scaling_view at(std::int64_t seconds, std::vector<load_report> loads, std::uint32_t starting = 0,
                 std::uint32_t ordered = 0) {
-  return {seconds * second, std::move(loads), starting, ordered};
+  return {seconds * second_ns, std::move(loads), starting, ordered};
 }
 
 /// What is decided by the second, from `from` on up to and with `upto`, while nothing changes.
@@ -40,7 +41,7 @@ std::vector<std::pair<std::int64_t, kind>> watch(autoscaler& scaler, std::int64_
   std::vector<std::pair<std::int64_t, kind>> made;
   for (auto t = from; t <= upto; ++t) {
     auto now = view;
-    now.now_ns = t * second;
+    now.now_ns = t * second_ns;
     if (const auto decision = scaler.step(now)) made.emplace_back(t, decision->what);
   }
   return made;
@@ -91,7 +92,7 @@ TEST(Autoscaler, WhereRequestsAreRefusedOneInstanceMore) {
   auto view = at(0, instances({30, 30}));
   view.refused = 1;
   EXPECT_EQ(watch(scaler, 0, 20, view), (decisions{{10, kind::out}}));
-  view.now_ns = 21 * second;
+  view.now_ns = 21 * second_ns;
   const auto again = scaler.step(view);
   ASSERT_TRUE(again);
   EXPECT_EQ(again->why, "requests are refused that would be late, for 10 s, 2 instances");
@@ -152,7 +153,7 @@ TEST(Autoscaler, ByTheTotalRefusalsAreOneInstanceMoreToo) {
   view.refused = 3;
   std::vector<std::uint32_t> counts;
   for (std::int64_t t = 0; t <= 10; ++t) {
-    view.now_ns = t * second;
+    view.now_ns = t * second_ns;
     if (const auto decision = scaler.step(view)) counts.push_back(decision->count);
   }
   EXPECT_EQ(counts, std::vector<std::uint32_t>{1});
@@ -691,7 +692,7 @@ TEST(Autoscaler, ToldItsModeAgainItGoesOnHolding) {
 TEST(Autoscaler, DecidesTheSameEveryTime) {
   const auto run = [] {
     auto s = settings_of();
-    s.hold_ns = 3 * second;
+    s.hold_ns = 3 * second_ns;
     autoscaler scaler{s};
     workload::counter_random random{11};
     std::vector<std::string> log;

@@ -1,4 +1,5 @@
 #include "departures.hpp"
+#include "protocols/second.hpp"
 
 #include <godwit/protocols/policy/freeness.hpp>
 #include <godwit/protocols/policy/selection.hpp>
@@ -11,9 +12,9 @@
 namespace godwit::protocols {
 namespace {
 
-constexpr std::int64_t second = 1'000'000'000;
+using testing_support::second_ns;
 
-load_report load_of(std::uint32_t id, std::uint32_t used, std::uint32_t running, std::uint32_t queued = 0) {
+load_report load_with(std::uint32_t id, std::uint32_t used, std::uint32_t running, std::uint32_t queued = 0) {
   load_report load{instance_id{id}, 1, 1, true};
   load.blocks_total = 100;
   load.blocks_used = used;
@@ -32,7 +33,7 @@ move_candidate running_of(std::uint64_t id, std::uint32_t blocks, std::int32_t p
   c.priority = priority;
   c.execution_level = level;
   c.blocks = c.frees = blocks;
-  c.settled_ns = 60 * second;
+  c.settled_ns = 60 * second_ns;
   return c;
 }
 
@@ -52,7 +53,7 @@ std::uint64_t chosen(const std::vector<move_candidate>& candidates, const load_r
 
 // Llumnix section 4.4.3: requests of lower priority and of shorter sequences go first.
 TEST(Selection, LowerExecutionPriorityGoesFirstThenLowerSchedulingPriorityThenFewerBlocks) {
-  const auto source = load_of(0, 95, 6), destination = load_of(1, 10, 1);
+  const auto source = load_with(0, 95, 6), destination = load_with(1, 10, 1);
   std::vector<move_candidate> all{running_of(1, 4, -5, 1), running_of(2, 4, 9, 1), running_of(3, 9, 0),
                                   running_of(4, 8, 0),     running_of(5, 20, 7),   running_of(6, 4, -3)};
   std::vector<std::uint64_t> order;
@@ -64,48 +65,48 @@ TEST(Selection, LowerExecutionPriorityGoesFirstThenLowerSchedulingPriorityThenFe
 }
 
 TEST(Selection, TheHeadOfLineGoesFirstWhereTheDestinationCanRunItAtOnce) {
-  const auto source = load_of(0, 95, 6, 30);
+  const auto source = load_with(0, 95, 6, 30);
   const std::vector<move_candidate> all{running_of(1, 4), head_of(2, 30)};
-  EXPECT_EQ(chosen(all, source, load_of(1, 10, 1)), 2U);
-  EXPECT_EQ(chosen(all, source, load_of(1, 75, 1)), 1U) << "too little memory there";
-  auto queue = load_of(1, 10, 1);
+  EXPECT_EQ(chosen(all, source, load_with(1, 10, 1)), 2U);
+  EXPECT_EQ(chosen(all, source, load_with(1, 75, 1)), 1U) << "too little memory there";
+  auto queue = load_with(1, 10, 1);
   queue.waiting = 1;
   EXPECT_EQ(chosen(all, source, queue), 1U) << "it would wait there too";
-  auto full = load_of(1, 10, 16);
+  auto full = load_with(1, 10, 16);
   EXPECT_EQ(chosen(all, source, full), 0U) << "no place in the batch, for neither";
 }
 
 TEST(Selection, TheHeadOfLineStaysWhereItOnlyWaitsForTheNextStep) {
-  auto source = load_of(0, 60, 30, 30);
+  auto source = load_with(0, 60, 30, 30);
   source.running_max = 64;
-  EXPECT_EQ(chosen({head_of(2, 30)}, source, load_of(1, 0, 0)), 0U);
+  EXPECT_EQ(chosen({head_of(2, 30)}, source, load_with(1, 0, 0)), 0U);
   source.running_max = 30; // and goes where it waits for a place
-  EXPECT_EQ(chosen({head_of(2, 30)}, source, load_of(1, 0, 0)), 2U);
+  EXPECT_EQ(chosen({head_of(2, 30)}, source, load_with(1, 0, 0)), 2U);
   source.running_max = 32;
-  EXPECT_EQ(chosen({head_of(2, 30)}, source, load_of(1, 0, 0)), 0U);
+  EXPECT_EQ(chosen({head_of(2, 30)}, source, load_with(1, 0, 0)), 0U);
   source.places_kept = 2; // which it waits for, too
-  EXPECT_EQ(chosen({head_of(2, 30)}, source, load_of(1, 0, 0)), 2U);
+  EXPECT_EQ(chosen({head_of(2, 30)}, source, load_with(1, 0, 0)), 2U);
 }
 
 TEST(Selection, OnlyWhatFitsBesideTheDestinationsOwnQueueMoves) {
-  const auto source = load_of(0, 100, 4, 20);
-  auto destination = load_of(1, 40, 2);
+  const auto source = load_with(0, 100, 4, 20);
+  auto destination = load_with(1, 40, 2);
   EXPECT_EQ(chosen({running_of(1, 30)}, source, destination), 1U);
   destination.queued_blocks = 40;
   EXPECT_EQ(chosen({running_of(1, 30)}, source, destination), 0U);
-  destination = load_of(1, 40, 15);
+  destination = load_with(1, 40, 15);
   EXPECT_EQ(chosen({running_of(1, 30)}, source, destination), 1U);
   destination.places_kept = 1;
   EXPECT_EQ(chosen({running_of(1, 30)}, source, destination), 0U) << "its place is taken";
-  destination = load_of(1, 20, 15, 10);
+  destination = load_with(1, 20, 15, 10);
   EXPECT_EQ(chosen({running_of(1, 30)}, source, destination), 0U) << "the last place is that of who waits there";
   destination.running = 14;
   EXPECT_EQ(chosen({running_of(1, 30)}, source, destination), 1U);
 }
 
 TEST(Selection, NothingMovesToAnInstanceThatTakesNoRequests) {
-  const auto source = load_of(0, 95, 6);
-  auto destination = load_of(1, 0, 0);
+  const auto source = load_with(0, 95, 6);
+  auto destination = load_with(1, 0, 0);
   ASSERT_EQ(chosen({running_of(1, 4)}, source, destination), 1U);
   destination.terminating = true;
   EXPECT_EQ(chosen({running_of(1, 4)}, source, destination), 0U);
@@ -115,8 +116,8 @@ TEST(Selection, NothingMovesToAnInstanceThatTakesNoRequests) {
 }
 
 TEST(Selection, ARequestStaysForTheCoolDownWhereItCameToOrWhereAMoveOfItFailed) {
-  auto source = load_of(0, 95, 6, 30);
-  const auto destination = load_of(1, 0, 0);
+  auto source = load_with(0, 95, 6, 30);
+  const auto destination = load_with(1, 0, 0);
   auto c = running_of(1, 4);
   c.settled_ns = selection_settings{}.cooldown_ns - 1;
   EXPECT_EQ(chosen({c}, source, destination), 0U);
@@ -135,22 +136,22 @@ TEST(Selection, ARequestStaysForTheCoolDownWhereItCameToOrWhereAMoveOfItFailed) 
 
 TEST(Selection, AMoveThatHardlyImprovesThePairIsNotMade) {
   selection_settings settings;
-  EXPECT_EQ(chosen({running_of(1, 10)}, load_of(0, 80, 4), load_of(1, 60, 4), settings), 1U);
+  EXPECT_EQ(chosen({running_of(1, 10)}, load_with(0, 80, 4), load_with(1, 60, 4), settings), 1U);
   settings.gain_min = 20;
-  EXPECT_EQ(chosen({running_of(1, 10)}, load_of(0, 80, 4), load_of(1, 60, 4), settings), 0U);
+  EXPECT_EQ(chosen({running_of(1, 10)}, load_with(0, 80, 4), load_with(1, 60, 4), settings), 0U);
 }
 
 // In a large batch one request changes little, and still those that move add up.
 TEST(Selection, WhatAMoveMustGainDependsOnTheSizeOfTheBatch) {
-  auto source = load_of(0, 920, 40), destination = load_of(1, 720, 40);
+  auto source = load_with(0, 920, 40), destination = load_with(1, 720, 40);
   source.blocks_total = destination.blocks_total = 1000;
   source.running_max = destination.running_max = 64;
   EXPECT_EQ(chosen({running_of(1, 5)}, source, destination), 1U);
 }
 
 TEST(Selection, HeadroomLeavesWithTheLastOfItsLevelAndArrivesWithTheFirst) {
-  const auto source = load_of(0, 90, 3);
-  auto destination = load_of(1, 10, 1);
+  const auto source = load_with(0, 90, 3);
+  auto destination = load_with(1, 10, 1);
   auto c = running_of(1, 20, 0, 1);
   c.headroom = 40;
   destination.headroom_blocks = 40;
@@ -158,10 +159,10 @@ TEST(Selection, HeadroomLeavesWithTheLastOfItsLevelAndArrivesWithTheFirst) {
   EXPECT_EQ(chosen({c}, source, destination), 0U) << "there is no room for its headroom beside the other";
   destination.execution_levels = 0b10;
   EXPECT_EQ(chosen({c}, source, destination), 1U) << "it is kept there already";
-  auto alone = load_of(0, 90, 3);
+  auto alone = load_with(0, 90, 3);
   alone.headroom_blocks = 40;
   c.last_of_level = true;
-  const auto choice = choose_move({c}, alone, load_of(1, 0, 0), {});
+  const auto choice = choose_move({c}, alone, load_with(1, 0, 0), {});
   ASSERT_TRUE(choice);
   EXPECT_EQ(choice->headroom_arrives, 40U);
   account_departure(alone, c);
@@ -169,7 +170,7 @@ TEST(Selection, HeadroomLeavesWithTheLastOfItsLevelAndArrivesWithTheFirst) {
 }
 
 TEST(Selection, ProfiledHeadroomIsTheDestinationsOwnThere) {
-  auto source = load_of(0, 90, 3), destination = load_of(1, 0, 0);
+  auto source = load_with(0, 90, 3), destination = load_with(1, 0, 0);
   source.headroom_blocks = 40;
   destination.headroom_profiled = 5;
   auto c = running_of(1, 20, 0, 1);
@@ -181,13 +182,13 @@ TEST(Selection, ProfiledHeadroomIsTheDestinationsOwnThere) {
   account_arrival(destination, *choice);
   EXPECT_EQ(destination.headroom_blocks, 5U);
   c.headroom_is_profiled = false; // the same on every instance
-  choice = choose_move({c}, source, load_of(1, 0, 0), {});
+  choice = choose_move({c}, source, load_with(1, 0, 0), {});
   ASSERT_TRUE(choice);
   EXPECT_EQ(choice->headroom_arrives, 40U);
 }
 
 TEST(Selection, OneOfSeveralOfItsLevelLeavesItsHeadroomBehind) {
-  auto source = load_of(0, 50, 3), destination = load_of(1, 10, 1);
+  auto source = load_with(0, 50, 3), destination = load_with(1, 10, 1);
   source.headroom_blocks = 30;
   source.execution_levels = 0b11;
   destination.blocks_total = 300;
@@ -219,8 +220,8 @@ TEST(Selection, OneOfSeveralOfItsLevelLeavesItsHeadroomBehind) {
 }
 
 TEST(Selection, ATerminatingSourceGetsRidOfAllThatFitsWhateverThatDoesToThePair) {
-  auto source = load_of(0, 10, 1);
-  const auto destination = load_of(1, 85, 12);
+  auto source = load_with(0, 10, 1);
+  const auto destination = load_with(1, 85, 12);
   ASSERT_EQ(chosen({running_of(1, 10)}, source, destination), 0U);
   source.terminating = true;
   EXPECT_EQ(chosen({running_of(1, 10)}, source, destination), 1U);
@@ -230,7 +231,7 @@ TEST(Selection, ATerminatingSourceGetsRidOfAllThatFitsWhateverThatDoesToThePair)
 }
 
 TEST(Selection, NothingGoesWhereItCouldGrowOutOfThePool) {
-  auto source = load_of(0, 60, 6), destination = load_of(1, 0, 0);
+  auto source = load_with(0, 60, 6), destination = load_with(1, 0, 0);
   auto c = running_of(1, 10);
   c.blocks_most = destination.blocks_total + 1;
   EXPECT_TRUE(choose_move({c}, source, destination, {})) << "nor could it stay";
@@ -244,10 +245,10 @@ TEST(Selection, NothingGoesWhereItCouldGrowOutOfThePool) {
 
 // Or the first destination that is marked would get all of a long queue, before its report says so.
 TEST(Selection, ATerminatingSourceGivesOfItsQueueNoMoreThanTheDestinationHasRoomFor) {
-  auto source = load_of(0, 60, 4, 30);
+  auto source = load_with(0, 60, 4, 30);
   source.terminating = true;
   source.waiting = 50;
-  auto destination = load_of(1, 60, 4);
+  auto destination = load_with(1, 60, 4);
   destination.waiting_max = 1000;
   std::uint64_t moved = 0;
   while (const auto choice = choose_move({head_of(moved + 1, 30)}, source, destination, {})) {
@@ -260,7 +261,7 @@ TEST(Selection, ATerminatingSourceGivesOfItsQueueNoMoreThanTheDestinationHasRoom
 }
 
 TEST(Selection, TheFiguresOfAChoiceAreThoseOfBeforeAndAfter) {
-  const auto choice = choose_move({running_of(1, 10)}, load_of(0, 90, 5), load_of(1, 20, 1), {});
+  const auto choice = choose_move({running_of(1, 10)}, load_with(0, 90, 5), load_with(1, 20, 1), {});
   ASSERT_TRUE(choice);
   EXPECT_DOUBLE_EQ(choice->source_before, 2);
   EXPECT_DOUBLE_EQ(choice->destination_before, 80);
@@ -272,7 +273,7 @@ TEST(Selection, TheFiguresOfAChoiceAreThoseOfBeforeAndAfter) {
 struct random_pair {
   explicit random_pair(unsigned seed) : random(seed) {
     for (auto* load : {&source, &destination}) {
-      *load = load_of(load == &source ? 0 : 1, 0, 0);
+      *load = load_with(load == &source ? 0 : 1, 0, 0);
       load->blocks_total = 20 + below(400);
       load->running_max = 1 + below(32);
       auto left = below(load->blocks_total + 1);

@@ -1,5 +1,7 @@
 // What holds of provisioning whatever happens in whatever order: members that obey late, instances that never load,
 // a provisioner that brings processes late, under other names, twice or never, operators and deaths in between.
+#include "protocols/second.hpp"
+
 #include <godwit/protocols/provisioning/provisioning.hpp>
 #include <godwit/protocols/workload/random.hpp>
 
@@ -18,7 +20,7 @@ namespace {
 using workload::counter_random;
 using place = provisioning::place;
 using wish = scaling_decision::kind;
-constexpr std::int64_t second = 1'000'000'000;
+using testing_support::second_ns;
 
 /// A member and its instances, with what is on its way in both directions.
 struct member_model {
@@ -80,7 +82,7 @@ struct member_model {
 class provisioning_world {
 public:
   provisioning_world(std::uint64_t seed, bool provider, bool here) : random(seed) {
-    settings.timeout_ns = 10 * second;
+    settings.timeout_ns = 10 * second_ns;
     settings.provider = provider;
     settings.here = here;
     settings.orders_max = 3;
@@ -90,7 +92,7 @@ public:
   }
 
   void act() {
-    now += static_cast<std::int64_t>(random.below(2) * random.below(second));
+    now += static_cast<std::int64_t>(random.below(2) * random.below(second_ns));
     switch (random.below(12)) {
     case 0:
       scale(wish::out, {});
@@ -105,7 +107,7 @@ public:
         by_hand(any_instance(), random.below(2) != 0);
       break;
     case 3:
-      now += static_cast<std::int64_t>(random.below(8)) * second;
+      now += static_cast<std::int64_t>(random.below(8)) * second_ns;
       feed(provisioning::time_passed{});
       break;
     case 4:
@@ -133,7 +135,7 @@ public:
       }
       for (auto key : keys())
         while (members.contains(key) && !members.at(key).to_head.empty()) take_news(members.at(key));
-      now += second;
+      now += second_ns;
       feed(provisioning::time_passed{});
       check();
     }

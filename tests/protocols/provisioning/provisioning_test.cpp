@@ -1,5 +1,7 @@
 // What the head orders of members and of a provisioner when an operator or autoscaling wants instances to come or to
 // go, one rule each.
+#include "protocols/second.hpp"
+
 #include <godwit/protocols/provisioning/provisioning.hpp>
 
 #include <gmock/gmock.h>
@@ -13,12 +15,12 @@ namespace godwit::protocols {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using testing_support::second_ns;
 using wish = scaling_decision::kind;
 using place = provisioning::place;
 
 namespace {
 
-constexpr std::int64_t second = 1'000'000'000;
 constexpr std::uint64_t head = 0;
 
 /// What was ordered, in short: "drain 1 #2", "back scaled-1", ...
@@ -47,7 +49,7 @@ class Provisioning : public ::testing::Test {
 protected:
   /// Two instances of the head's own, and what each test wants.
   void start(provisioning_settings settings, std::uint32_t stopped = 0) {
-    settings.timeout_ns = 10 * second;
+    settings.timeout_ns = 10 * second_ns;
     books.emplace(settings);
     join(head, "head", place::own, 0, 2);
     std::vector<provisioning::instance_news> all(2, up());
@@ -117,7 +119,7 @@ TEST_F(Provisioning, AStoppedInstanceIsStartedBeforeAProcessIsOrdered) {
   EXPECT_EQ(books->orders(), 2U);
   hear(head, {up(), loading(number)});
   EXPECT_EQ(books->ordered(), 1U) << "the other one is to be seen now";
-  now += second;
+  now += second_ns;
   hear(head, {up(), up(number)});
   EXPECT_EQ(books->orders(), 1U);
   EXPECT_EQ(books->scaled_out_total(), 1U);
@@ -163,12 +165,12 @@ TEST_F(Provisioning, AnOrderThatDoesNotComeEndsAtItsTimeAndIsGivenBackOnce) {
   start(with_provider());
   EXPECT_FALSE(books->next_deadline());
   scale(wish::out);
-  EXPECT_EQ(books->next_deadline(), 10 * second);
-  EXPECT_THAT(wait(10 * second - 1), IsEmpty());
+  EXPECT_EQ(books->next_deadline(), 10 * second_ns);
+  EXPECT_THAT(wait(10 * second_ns - 1), IsEmpty());
   EXPECT_THAT(wait(1), ElementsAre("back scaled-1"));
   EXPECT_EQ(books->orders(), 0U);
   EXPECT_EQ(books->failure(), "gave up scaled-1 after 10000 ms: it is not there in time");
-  EXPECT_THAT(wait(10 * second), IsEmpty());
+  EXPECT_THAT(wait(10 * second_ns), IsEmpty());
   EXPECT_THAT(feed(provisioning::order_failed{1, "too late"}), IsEmpty());
   EXPECT_EQ(books->given_up_total(), 1U);
 }
@@ -225,7 +227,7 @@ TEST_F(Provisioning, AProcessThatComesForAnOrderIsWaitedForUntilItsInstanceIsRea
   hear(7, {up()});
   EXPECT_EQ(books->orders(), 0U);
   EXPECT_EQ(books->scaled_out_total(), 1U);
-  EXPECT_THAT(wait(20 * second), IsEmpty());
+  EXPECT_THAT(wait(20 * second_ns), IsEmpty());
 }
 
 TEST_F(Provisioning, OneThatGoesBeforeItIsReadyIsGivenUpAtOnce) {
@@ -242,7 +244,7 @@ TEST_F(Provisioning, OneThatNeverLoadsIsGivenBackAndStopped) {
   scale(wish::out);
   join(7, "scaled-1", place::elsewhere, 2);
   hear(7, {loading()});
-  EXPECT_THAT(wait(10 * second), ElementsAre("back scaled-1", "drain 2"));
+  EXPECT_THAT(wait(10 * second_ns), ElementsAre("back scaled-1", "drain 2"));
   EXPECT_THAT(hear(7, {down(number)}), IsEmpty()) << "not given back twice";
   EXPECT_THAT(scale(wish::out), ElementsAre("order scaled-2")) << "nor is it a spare now";
 }
@@ -251,7 +253,7 @@ TEST_F(Provisioning, OneThatNeverLoadsIsGivenBackAndStopped) {
 TEST_F(Provisioning, AProcessWhoseOrderWasGivenUpIsStoppedWhenItComesAndGivenBack) {
   start(with_provider());
   scale(wish::out);
-  wait(10 * second);
+  wait(10 * second_ns);
   EXPECT_THAT(join(7, "scaled-1", place::elsewhere, 2, 2), IsEmpty()) << "it cannot hear yet";
   EXPECT_THAT(hear(7, {loading(), down()}), ElementsAre("drain 2"));
   EXPECT_TRUE(books->draining(instance_id{2}));
@@ -282,16 +284,16 @@ TEST_F(Provisioning, WithAProcessThatNeverLoadsItsOtherInstancesAreGivenUpToo) {
   scale(wish::out);
   join(7, "scaled-1", place::elsewhere, 2, 2);
   hear(7, {loading(), down()});
-  now += second;
+  now += second_ns;
   EXPECT_THAT(scale(wish::out), ElementsAre("start 3"));
-  EXPECT_THAT(wait(9 * second), ElementsAre("back scaled-1", "drain 2", "drain 3"));
+  EXPECT_THAT(wait(9 * second_ns), ElementsAre("back scaled-1", "drain 2", "drain 3"));
   EXPECT_EQ(books->orders(), 0U);
 }
 
 TEST_F(Provisioning, ALateProcessThatAnOperatorWantsStays) {
   start(with_provider());
   scale(wish::out);
-  wait(10 * second);
+  wait(10 * second_ns);
   join(7, "scaled-1", place::elsewhere, 2);
   hear(7, {loading()});
   EXPECT_THAT(by_hand(2, false), ElementsAre("go on 2"));
@@ -318,9 +320,9 @@ TEST_F(Provisioning, AProcessThatWasKnownBeforeTheOrderAndJoinsAgainIsNotTheOneT
   start(with_provider());
   join(5, "somebody", place::elsewhere, 2);
   hear(5, {up()});
-  now += second;
+  now += second_ns;
   EXPECT_THAT(scale(wish::out), ElementsAre("order scaled-1"));
-  now += second;
+  now += second_ns;
   feed(provisioning::process_left{5});
   join(5, "somebody", place::elsewhere, 2);
   hear(5, {loading()});
@@ -337,7 +339,7 @@ TEST_F(Provisioning, AProcessUnderAnotherNameThatLosesItsConnectionMeanwhileIsSt
   join(6, "somewhere", place::elsewhere, 2);
   hear(6, {loading()});
   feed(provisioning::process_left{6});
-  now += second;
+  now += second_ns;
   join(6, "somewhere", place::elsewhere, 2);
   hear(6, {up()});
   EXPECT_EQ(books->orders(), 0U);
@@ -347,7 +349,7 @@ TEST_F(Provisioning, AProcessUnderAnotherNameThatLosesItsConnectionMeanwhileIsSt
 TEST_F(Provisioning, AProcessThatIsNotWantedAnyMoreIsNotTheOneThatWasOrderedSince) {
   start(with_provider());
   scale(wish::out);
-  wait(10 * second);
+  wait(10 * second_ns);
   EXPECT_THAT(scale(wish::out), ElementsAre("order scaled-2"));
   join(7, "scaled-1", place::elsewhere, 2);
   EXPECT_THAT(hear(7, {up()}), ElementsAre("drain 2"));
@@ -422,7 +424,7 @@ TEST_F(Provisioning, WhatIsToStartInAProcessThatLeavesIsGivenUp) {
   scale(wish::in, 2);
   hear(7, {down(number), up()});
   EXPECT_THAT(scale(wish::out), ElementsAre("start 2"));
-  now += second;
+  now += second_ns;
   EXPECT_THAT(leaves(3), ElementsAre("drain 2", "drain 3"));
   EXPECT_EQ(books->orders(), 0U);
   EXPECT_EQ(books->failure(), "gave up instance 2 after 1000 ms: its process leaves");
@@ -505,7 +507,7 @@ TEST_F(Provisioning, AnOrderForASpareThatAnOperatorStopsHasComeToNothing) {
   start({}, 1);
   EXPECT_THAT(scale(wish::out), ElementsAre("start 1"));
   hear(head, {up(), loading(number)});
-  now += second;
+  now += second_ns;
   EXPECT_THAT(by_hand(1), ElementsAre("drain 1"));
   EXPECT_EQ(books->orders(), 0U);
   EXPECT_EQ(books->failure(), "gave up instance 1 after 1000 ms: an operator stops it");
@@ -521,7 +523,7 @@ TEST_F(Provisioning, AProcessWhoseInstanceAnOperatorStopsIsNotGivenBackWithItsOr
   hear(7, {loading()});
   EXPECT_THAT(by_hand(2), ElementsAre("drain 2"));
   EXPECT_THAT(hear(7, {down(number)}), IsEmpty());
-  EXPECT_THAT(wait(10 * second), IsEmpty());
+  EXPECT_THAT(wait(10 * second_ns), IsEmpty());
   EXPECT_EQ(books->orders(), 0U);
   EXPECT_THAT(books->failure(), HasSubstr("gave up scaled-1"));
   EXPECT_THAT(by_hand(2, false), ElementsAre("go on 2"));
@@ -559,12 +561,12 @@ TEST_F(Provisioning, ADrainThatIsOrderedAgainIsSentAgainThoughTheFirstOneStillSh
 
 TEST_F(Provisioning, ASpareThatIsNotReadyInTimeIsStoppedAndLeftAloneForTwiceAsLongEachTime) {
   start(with_provider(), 1);
-  std::int64_t pause = 10 * second;
+  std::int64_t pause = 10 * second_ns;
   for (int attempt = 1; attempt <= 4; ++attempt, pause *= 2) {
     SCOPED_TRACE(attempt);
     EXPECT_THAT(scale(wish::out), ElementsAre("start 1"));
     hear(head, {up(), loading(number)});
-    EXPECT_THAT(wait(10 * second), ElementsAre("drain 1"));
+    EXPECT_THAT(wait(10 * second_ns), ElementsAre("drain 1"));
     EXPECT_THAT(books->failure(), HasSubstr("gave up instance 1 after 10000 ms: it is not ready in time"));
     EXPECT_THAT(books->failure(), HasSubstr(attempt < 4 ? "left alone for " + std::to_string(pause / 1'000'000) + " ms"
                                                         : "4 attempts in a row"));
@@ -579,7 +581,7 @@ TEST_F(Provisioning, ASpareThatIsNotReadyInTimeIsStoppedAndLeftAloneForTwiceAsLo
     other_comes_instead();
     wait(1);
   }
-  now += 1'000'000 * second;
+  now += 1'000'000 * second_ns;
   EXPECT_THAT(scale(wish::out), ElementsAre(::testing::StartsWith("order scaled-"))) << "and then for good";
   EXPECT_THAT(by_hand(1, false), ElementsAre("go on 1")) << "until somebody starts it";
   hear(head, {up(), up(number)});
@@ -592,10 +594,10 @@ TEST_F(Provisioning, ASpareThatComesAfterAllBeginsAnew) {
   start(with_provider(), 1);
   for (int round = 0; round < 3; ++round) {
     EXPECT_THAT(scale(wish::out), ElementsAre("start 1"));
-    wait(10 * second);
+    wait(10 * second_ns);
     EXPECT_THAT(books->failure(), HasSubstr("left alone for 10000 ms"));
     hear(head, {up(), down(number)});
-    now += 10 * second;
+    now += 10 * second_ns;
     EXPECT_THAT(scale(wish::out), ElementsAre("start 1"));
     hear(head, {up(), up(number)});
     scale(wish::in, 1);
@@ -606,13 +608,13 @@ TEST_F(Provisioning, ASpareThatComesAfterAllBeginsAnew) {
 TEST_F(Provisioning, WhereASpareIsLeftAloneAndNobodyProvidesOthersItSaysSo) {
   start({}, 1);
   scale(wish::out);
-  wait(10 * second);
+  wait(10 * second_ns);
   hear(head, {up(), down(number)});
   EXPECT_THAT(scale(wish::out), IsEmpty());
   EXPECT_EQ(
       books->failure(),
       "cannot scale out: instance 1 was not ready in time (1 attempt) and is left alone, and nobody provides others");
-  now += 10 * second;
+  now += 10 * second_ns;
   EXPECT_THAT(scale(wish::out), ElementsAre("start 1"));
   hear(head, {up(), up(number)});
   EXPECT_EQ(books->scaled_out_total(), 1U);
@@ -623,7 +625,7 @@ TEST_F(Provisioning, ASpareThatIsReadyJustAfterItWasGivenUpDrains) {
   start({}, 1);
   scale(wish::out);
   const auto started = number;
-  wait(10 * second);
+  wait(10 * second_ns);
   hear(head, {up(), up(started)});
   EXPECT_EQ(books->scaled_out_total(), 0U);
   EXPECT_TRUE(books->draining(instance_id{1})) << "it takes no requests";
@@ -634,7 +636,7 @@ TEST_F(Provisioning, ASpareThatIsReadyJustAfterItWasGivenUpDrains) {
 TEST_F(Provisioning, AProcessThatJoinsAnewIsAsAtItsStart) {
   start({}, 1);
   scale(wish::out);
-  wait(10 * second);
+  wait(10 * second_ns);
   feed(provisioning::process_left{head});
   EXPECT_EQ(books->orders(), 0U);
   join(head, "head", place::own, 0, 2);
@@ -657,7 +659,7 @@ TEST_F(Provisioning, AProcessHereIsEndedWhenItsInstanceIsDrainedOrDoesNotCome) {
   EXPECT_THAT(hear(key, {down(number)}), ElementsAre("end the one here"));
   feed(provisioning::process_left{key});
   scale(wish::out);
-  EXPECT_THAT(wait(10 * second), ElementsAre("end the one here"));
+  EXPECT_THAT(wait(10 * second_ns), ElementsAre("end the one here"));
   const auto late = ~std::uint64_t{2};
   join(late, "head", place::further, 3);
   EXPECT_THAT(hear(late, {loading()}), ElementsAre("drain 3"));
