@@ -189,7 +189,7 @@ TEST(SimReport, DoesNotCallPreemptionsAShareOfRequests) {
 }
 
 TEST(SimReport, OfNothingIsZeroEverywhere) {
-  const auto report = make_report({}, {});
+  const auto report = make_report({}, simulation_result{});
   EXPECT_EQ(report.attainment, 0);
   EXPECT_EQ(report.goodput, 0);
   EXPECT_EQ(report.instances, 0);
@@ -198,7 +198,7 @@ TEST(SimReport, OfNothingIsZeroEverywhere) {
 }
 
 TEST(SimReport, WhatNobodyMeasuredIsNoZero) {
-  const auto json = boost::json::parse(to_json({}, make_report({}, {}))).as_object();
+  const auto json = boost::json::parse(to_json({}, make_report({}, simulation_result{}))).as_object();
   for (const auto* const key : {"end_to_end_ms", "decode_ms", "token_gap_ms"}) {
     EXPECT_EQ(json.at(key).at("count").to_number<int>(), 0) << key;
     EXPECT_TRUE(json.at(key).at("p99").is_null()) << key;

@@ -235,7 +235,7 @@ namespace {
 
 transport::http::response ask(bool loopback_only, const std::string& method, const std::string& target,
                               const std::string& host) {
-  const auto exchange = std::make_shared<test::fake_exchange>();
+  const auto exchange = std::make_shared<godwit::test::fake_exchange>();
   transport::http::request request;
   request.method = method;
   request.target = target;
