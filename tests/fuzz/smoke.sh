@@ -16,5 +16,6 @@ fi
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 mkdir -p "$work/found" "$1/crashes"
+# libFuzzer's own code for a crash is 77, which is a skipped test's.
 "$program" "$work/found" "$corpus" -seed=1 -max_total_time="$3" -timeout=10 -rss_limit_mb=2048 -max_len=65536 \
-  -artifact_prefix="$1/crashes/$2-" -print_final_stats=1 -verbosity=0 -close_fd_mask=1
+  -artifact_prefix="$1/crashes/$2-" -print_final_stats=1 -verbosity=0 -close_fd_mask=1 || exit 1

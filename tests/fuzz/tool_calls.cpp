@@ -48,6 +48,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const auto whole = parse(format, answer, answer.size() + 1);
   if (parse(format, answer, 1) != whole) std::abort();
   if (parse(format, answer, 1U + data[1] % 16) != whole) std::abort();
-  if (whole.calls.empty() && whole.text != answer && format != openai::tool_format::arguments) std::abort();
+  // Where a schema or a known function makes the whole answer calls, what is cut off is no text.
+  const bool all_calls = format == openai::tool_format::arguments || format == openai::tool_format::list;
+  if (whole.calls.empty() && whole.text != answer && !all_calls) std::abort();
   return 0;
 }
