@@ -185,7 +185,9 @@ void many_rows(const gemm_job& job) {
 void gemm(storage kind, const gemm_job& job) {
   // One row gains nothing from tiles: it waits for memory, and plain loads keep more streams going.
   if (kind != storage::bf16 || job.rows == 1) return avx512_isa::gemm(kind, job);
-  job.rows <= 16 ? few_rows(job) : many_rows(job);
+  const auto by_tiles = [](const gemm_job& one) { one.rows <= 16 ? few_rows(one) : many_rows(one); };
+  if (job.code == coding::none) return by_tiles(job);
+  with_codes<bf16_values>(job.code, [&]<class Values>() { product_decoded<Values, bf16_values>(job, by_tiles); });
 }
 
 // ---- attention -----------------------------------------------------------------------------------------------------

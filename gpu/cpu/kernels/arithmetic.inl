@@ -32,8 +32,15 @@ GODWIT_INLINE float inverse_rms(const float* x, std::uint32_t size, std::uint32_
 }
 
 /// Weights, keys and values as the kernels read them: 32 stored values give 16 for an even and 16 for an odd k.
+///
+/// A tile is 16 columns of 32 k, a unit what two k of its columns take.
 struct bf16_values {
   using element = std::uint16_t;
+  static constexpr std::size_t unit_bytes = 64, tile_bytes = 1024;
+  static GODWIT_INLINE void tile_pair(const std::byte* tile, int which, vec& even, vec& odd) {
+    pair(reinterpret_cast<const element*>(tile) + which * 32, even, odd);
+  }
+  static GODWIT_INLINE void put_pair(element* p, vec even, vec odd) { store_pair(p, even, odd); }
   static GODWIT_INLINE void pair(const element* p, vec& even, vec& odd) { load_pair(p, even, odd); }
   static GODWIT_INLINE element narrow(float x) { return narrow_bf16(x); }
   static GODWIT_INLINE std::uint32_t offset(std::uint32_t column, std::uint32_t odd) { return column * 2 + odd; }
@@ -42,6 +49,10 @@ struct bf16_values {
 };
 struct f16_values {
   using element = std::uint16_t;
+  static constexpr std::size_t unit_bytes = 64, tile_bytes = 1024;
+  static GODWIT_INLINE void tile_pair(const std::byte* tile, int which, vec& even, vec& odd) {
+    pair(reinterpret_cast<const element*>(tile) + which * 32, even, odd);
+  }
   static GODWIT_INLINE void pair(const element* p, vec& even, vec& odd) {
     even = load_f16(p);
     odd = load_f16(p + 16);
@@ -49,6 +60,14 @@ struct f16_values {
 };
 struct f32_values {
   using element = float;
+  static constexpr std::size_t unit_bytes = 128, tile_bytes = 2048;
+  static GODWIT_INLINE void tile_pair(const std::byte* tile, int which, vec& even, vec& odd) {
+    pair(reinterpret_cast<const element*>(tile) + which * 32, even, odd);
+  }
+  static GODWIT_INLINE void put_pair(element* p, vec even, vec odd) {
+    store(p, even);
+    store(p + 16, odd);
+  }
   static GODWIT_INLINE void pair(const element* p, vec& even, vec& odd) {
     even = load(p);
     odd = load(p + 16);
@@ -57,6 +76,36 @@ struct f32_values {
   static GODWIT_INLINE std::uint32_t offset(std::uint32_t column, std::uint32_t odd) { return odd * 16 + column; }
   static GODWIT_INLINE void put(element* p, vec x) { store(p, x); }
   static GODWIT_INLINE vec get(const element* p) { return load(p); }
+};
+
+/// Weights in codes (enum coding), as what they mean: `Meant` is bf16_values, for which they are rounded, or
+/// f32_values.
+template <coding Code, class Meant> struct coded_values {
+  static constexpr std::size_t tile_bytes = coded_tile_bytes(Code);
+  static constexpr std::size_t unit_bytes = Code == coding::int4 ? 16 : 32;
+  static constexpr std::size_t first_unit = Code == coding::int4 ? 80 : 64;
+  static GODWIT_INLINE vec meant(vec code, vec scale) {
+    if constexpr (sizeof(typename Meant::element) == 2) return round_bf16(mul(code, scale));
+    return mul(code, scale);
+  }
+  static GODWIT_INLINE void tile_pair(const std::byte* tile, int which, vec& even, vec& odd) {
+    const vec scale = load(reinterpret_cast<const float*>(tile));
+    const auto* codes = reinterpret_cast<const std::uint8_t*>(tile) + first_unit + std::size_t(which) * unit_bytes;
+    if constexpr (Code == coding::int4) {
+      const vec none = load_int8(reinterpret_cast<const std::int8_t*>(tile) + 64);
+      load_int4(codes, even, odd);
+      even = sub(even, none);
+      odd = sub(odd, none);
+    } else if constexpr (Code == coding::int8) {
+      even = load_int8(reinterpret_cast<const std::int8_t*>(codes));
+      odd = load_int8(reinterpret_cast<const std::int8_t*>(codes) + 16);
+    } else {
+      even = load_e4m3(codes);
+      odd = load_e4m3(codes + 16);
+    }
+    even = meant(even, scale);
+    odd = meant(odd, scale);
+  }
 };
 
 /// Index of (row, column) in packed activations of `rows` rows.

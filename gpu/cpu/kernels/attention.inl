@@ -77,8 +77,9 @@ template <class Values> struct vector_products {
     }
   }
   /// scores[row][token] of a block; `q` a tile of widened activations.
-  static void scores(const void* q, std::uint32_t rows, const element* keys, std::uint32_t width, float* out) {
+  static void scores(const void* q, std::uint32_t rows, const element* of_keys, std::uint32_t width, float* out) {
     const auto* a = static_cast<const float*>(q);
+    const auto* keys = reinterpret_cast<const std::byte*>(of_keys);
     std::uint32_t r = 0;
     for (; r + 4 <= rows; r += 4)
       product_block<Values, 4, 1, false>(a + r * 32, rows * 32, keys, 0, width / 32, out + r * softmax_tokens,

@@ -13,15 +13,14 @@ inline constexpr std::uint32_t rows_for_passes = 17;
 /// Rows x Panels outputs. The sums live in registers; each weight is loaded once for all rows. `goes_on`: behind what
 /// lies in `y`, of the tiles before.
 template <class Values, int Rows, int Panels, bool Stream>
-GODWIT_INLINE void product_block(const float* a, std::size_t a_stride, const typename Values::element* w,
-                                 std::size_t panel_stride, std::uint32_t tiles, float* y, std::size_t y_stride,
-                                 bool goes_on = false) {
+GODWIT_INLINE void product_block(const float* a, std::size_t a_stride, const std::byte* w, std::size_t panel_stride,
+                                 std::uint32_t tiles, float* y, std::size_t y_stride, bool goes_on = false) {
   vec sum[Rows][Panels];
 #pragma GCC unroll 16
   for (int r = 0; r < Rows; ++r)
 #pragma GCC unroll 16
     for (int c = 0; c < Panels; ++c) sum[r][c] = goes_on ? load(y + r * y_stride + c * 16) : zero();
-  for (std::uint32_t tile = 0; tile < tiles; ++tile, a += a_stride, w += 512) {
+  for (std::uint32_t tile = 0; tile < tiles; ++tile, a += a_stride, w += Values::tile_bytes) {
     vec even[Rows][Panels], odd[Rows][Panels];
 #pragma GCC unroll 16
     for (int r = 0; r < Rows; ++r)
@@ -31,14 +30,14 @@ GODWIT_INLINE void product_block(const float* a, std::size_t a_stride, const typ
     for (int pair = 0; pair < 16; ++pair)
 #pragma GCC unroll 16
       for (int c = 0; c < Panels; ++c) {
-        const auto* unit = w + c * panel_stride + pair * 32;
+        const std::byte* const at = w + c * panel_stride;
         if constexpr (Stream) {
-          const char* ahead = reinterpret_cast<const char*>(unit) + prefetch_bytes;
-          prefetch(ahead);
-          if constexpr (sizeof(*unit) == 4) prefetch(ahead + 64);
+          const std::byte* const ahead = at + pair * Values::unit_bytes + prefetch_bytes;
+          if (pair * Values::unit_bytes % 64 == 0) prefetch(ahead);
+          if constexpr (Values::unit_bytes > 64) prefetch(ahead + 64);
         }
         vec first, second;
-        Values::pair(unit, first, second);
+        Values::tile_pair(at, pair, first, second);
 #pragma GCC unroll 16
         for (int r = 0; r < Rows; ++r) {
           even[r][c] = fma(set1(a[r * 32 + pair * 2]), first, even[r][c]);
@@ -62,12 +61,15 @@ struct tile_range {
   std::uint32_t count = 0;
 };
 
+template <class Values> constexpr std::size_t panel_bytes(const gemm_job& job) {
+  return job.depth / 32 * Values::tile_bytes;
+}
+
 /// All rows of one group of panels.
 template <class Values, int Panels>
-void product_panels(const gemm_job& job, tile_range tiles, const float* a, const typename Values::element* w,
-                    float* y) {
-  const std::size_t panel = std::size_t(job.depth) * 16;
-  w += std::size_t(tiles.first) * 512;
+void product_panels(const gemm_job& job, tile_range tiles, const float* a, const std::byte* w, float* y) {
+  const std::size_t panel = panel_bytes<Values>(job);
+  w += tiles.first * Values::tile_bytes;
   for (std::uint32_t top = 0; top < job.rows; top += 16, a += std::size_t(16) * job.depth) {
     const std::uint32_t tall = job.rows - top < 16 ? job.rows - top : 16;
     const std::size_t stride = std::size_t(tall) * 32;
@@ -89,8 +91,8 @@ void product_panels(const gemm_job& job, tile_range tiles, const float* a, const
 }
 
 template <class Values> void product_rows(const gemm_job& job, tile_range tiles, const float* a) {
-  const auto* w = static_cast<const typename Values::element*>(job.w);
-  const std::size_t panel = std::size_t(job.depth) * 16;
+  const auto* w = static_cast<const std::byte*>(job.w);
+  const std::size_t panel = panel_bytes<Values>(job);
   std::uint32_t done = 0;
   for (; done + panels_per_block <= job.panels; done += panels_per_block)
     product_panels<Values, panels_per_block>(job, tiles, a, w + done * panel, job.y + done * 16);
@@ -99,8 +101,8 @@ template <class Values> void product_rows(const gemm_job& job, tile_range tiles,
 }
 
 template <class Values, bool Stream> void product_row(const gemm_job& job, const float* a, std::uint32_t tiles) {
-  const auto* w = static_cast<const typename Values::element*>(job.w);
-  const std::size_t panel = std::size_t(job.depth) * 16;
+  const auto* w = static_cast<const std::byte*>(job.w);
+  const std::size_t panel = panel_bytes<Values>(job);
   std::uint32_t done = 0;
   for (; done + panels_single <= job.panels; done += panels_single)
     product_block<Values, 1, panels_single, Stream>(a, 32, w + done * panel, panel, tiles, job.y + done * 16, 0);
@@ -120,13 +122,69 @@ template <class Values> void product(const gemm_job& job, const float* a) {
   job.fetch_ahead ? product_row<Values, true>(job, a, tiles) : product_row<Values, false>(job, a, tiles);
 }
 
-[[maybe_unused]] void gemm_vectors(storage kind, const gemm_job& job) {
-  if (kind == storage::f32) return product<f32_values>(job, static_cast<const float*>(job.a));
-  if (kind == storage::f16) return product<f16_values>(job, static_cast<const float*>(job.a));
-  // Widened once, so that a multiply-add takes its activation straight from memory.
+/// What multiplies weights that are kept as they are meant, `Values`.
+template <class Values> struct vector_product {
+  const float* a; ///< the rows, widened
+  void operator()(const gemm_job& job) const { product<Values>(job, a); }
+};
+
+template <class Values, class Meant> void decode(const std::byte* w, std::size_t tiles, typename Meant::element* to) {
+  for (std::size_t tile = 0; tile < tiles; ++tile, w += Values::tile_bytes)
+#pragma GCC unroll 2
+    for (int pair = 0; pair < 16; ++pair, to += 32) {
+      vec even, odd;
+      Values::tile_pair(w, pair, even, odd);
+      Meant::put_pair(to, even, odd);
+    }
+}
+
+/// Weights in codes, for many rows: they are decoded once for all of them, some panels at a time, which are then
+/// multiplied by `as_meant`.
+template <class Values, class Meant, class Product> void product_decoded(const gemm_job& job, const Product& as_meant) {
+  const auto* w = static_cast<const std::byte*>(job.w);
+  const std::size_t panel = panel_bytes<Values>(job);
+  auto some = job;
+  some.code = coding::none;
+  some.w = job.decoded;
+  some.fetch_ahead = false;
+  for (std::uint32_t done = 0; done < job.panels; done += some.panels, w += some.panels * panel) {
+    some.panels = job.panels - done < decoded_panels ? job.panels - done : decoded_panels;
+    some.y = job.y + std::size_t(done) * 16;
+    decode<Values, Meant>(w, std::size_t(some.panels) * (job.depth / 32),
+                          static_cast<typename Meant::element*>(job.decoded));
+    as_meant(some);
+  }
+}
+
+/// Calls `act` with the values that the job's codes are.
+template <class Meant, class Act> void with_codes(coding code, const Act& act) {
+  if (code == coding::int4) return act.template operator()<coded_values<coding::int4, Meant>>();
+  if (code == coding::int8) return act.template operator()<coded_values<coding::int8, Meant>>();
+  act.template operator()<coded_values<coding::e4m3, Meant>>();
+}
+
+/// Weights in codes. What a block of rows reads at once is decoded in registers.
+template <class Meant> void gemm_coded(const gemm_job& job, const float* a) {
+  with_codes<Meant>(job.code, [&]<class Values>() {
+    if (job.rows <= rows_per_block) return product<Values>(job, a);
+    product_decoded<Values, Meant>(job, vector_product<Meant>{a});
+  });
+}
+
+/// Rows of bf16, widened once, so that a multiply-add takes its activation straight from memory.
+[[maybe_unused]] const float* widen_rows(const gemm_job& job) {
   const auto* narrow = static_cast<const std::uint16_t*>(job.a);
   auto* wide = static_cast<float*>(job.scratch);
   const std::size_t count = std::size_t(job.rows) * job.depth;
   for (std::size_t i = 0; i < count; i += 16) store(wide + i, load_bf16(narrow + i));
-  product<bf16_values>(job, wide);
+  return wide;
+}
+
+[[maybe_unused]] void gemm_vectors(storage kind, const gemm_job& job) {
+  const auto* a = kind == storage::bf16 ? widen_rows(job) : static_cast<const float*>(job.a);
+  if (job.code != coding::none)
+    return kind == storage::bf16 ? gemm_coded<bf16_values>(job, a) : gemm_coded<f32_values>(job, a);
+  if (kind == storage::f32) return product<f32_values>(job, a);
+  if (kind == storage::f16) return product<f16_values>(job, a);
+  product<bf16_values>(job, a);
 }

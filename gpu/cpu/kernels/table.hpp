@@ -17,6 +17,15 @@ namespace godwit::gpu::cpu {
 /// How weights are stored. Activations that meet bf16 weights are bf16, others are f32.
 enum class storage : std::uint8_t { bf16, f16, f32 };
 
+/// Weights that are kept in fewer bits than what they mean, which is (code - zero) * scale, rounded to bf16 where they
+/// count as bf16, and not where they count as f32. The kernels multiply what is meant, in the order that holds for it.
+enum class coding : std::uint8_t {
+  none,
+  int4, ///< codes of 0 to 15
+  int8, ///< codes of -128 to 127, zero is 0
+  e4m3  ///< floats of 8 bits, zero is 0
+};
+
 /// Columns of a panel of packed weights, rows of a tile of packed activations, tokens of a KV block.
 inline constexpr std::uint32_t lanes = 16;
 /// k of a tile.
@@ -33,15 +42,20 @@ inline constexpr std::uint32_t softmax_tokens = 128;
 /// `a` packed: tiles of up to 16 rows, one after the other, each [depth / 32][rows of the tile][32].
 /// `w` packed: panels of 16 columns, each [depth / 32][16 pairs][32]; a pair's 32 values are interleaved (even k, odd k
 /// of each column) for bf16, and 16 even ones before 16 odd ones for f16 and f32.
+///
+/// `w` in codes: panels of 16 columns, each [depth / 32] tiles of `coded_tile_bytes`: 16 scales (f32), for int4 16
+/// zeros (8 bits), then 16 pairs: 16 even codes and 16 odd ones, for int4 16 bytes with the even one in the lower bits.
 struct gemm_job {
   const void* a = nullptr;
   std::uint32_t rows = 0;  ///< at most gemm_rows_max
   std::uint32_t depth = 0; ///< multiple of 32
   const void* w = nullptr; ///< first panel
+  coding code = coding::none;
   std::uint32_t panels = 0;
   float* y = nullptr; ///< 64-byte aligned
   std::size_t y_stride = 0;
   void* scratch = nullptr;  ///< gemm_scratch_bytes(rows, depth)
+  void* decoded = nullptr;  ///< decoded_bytes(storage, depth), for weights in codes
   bool fetch_ahead = false; ///< of one row, in software: see `fetches_ahead`
 };
 
@@ -154,6 +168,19 @@ struct kernel_table {
 /// Bytes a thread lends to gemm.
 [[nodiscard]] constexpr std::size_t gemm_scratch_bytes(std::uint32_t rows, std::uint32_t depth) noexcept {
   return std::size_t{(rows + lanes - 1) / lanes * lanes} * depth * sizeof(float);
+}
+
+/// Panels whose codes are read at once for many rows.
+inline constexpr std::uint32_t decoded_panels = 4;
+/// Bytes a thread lends to gemm for what codes mean.
+[[nodiscard]] constexpr std::size_t decoded_bytes(storage kind, std::uint32_t depth) noexcept {
+  return std::size_t{decoded_panels} * lanes * depth * (kind == storage::bf16 ? 2 : 4);
+}
+
+/// 16 columns of 32 k.
+[[nodiscard]] constexpr std::size_t coded_tile_bytes(coding code) noexcept {
+  constexpr std::size_t scales = lanes * sizeof(float), codes = std::size_t{lanes} * tile_depth;
+  return code == coding::int4 ? scales + lanes + codes / 2 : scales + codes;
 }
 
 /// Floats a thread lends to attention: scores, probabilities, sums, widened queries, highest scores, totals.

@@ -84,6 +84,46 @@ GODWIT_INLINE vec load_f16(const std::uint16_t* p) {
   return {_mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))),
           _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p + 8)))};
 }
+GODWIT_INLINE __m256 pair_half(__m256 even, __m256 odd) {
+  return _mm256_or_ps(odd, _mm256_castsi256_ps(_mm256_srli_epi32(_mm256_castps_si256(even), 16)));
+}
+GODWIT_INLINE void store_pair(std::uint16_t* p, vec even, vec odd) {
+  _mm256_storeu_ps(reinterpret_cast<float*>(p), pair_half(even.a, odd.a));
+  _mm256_storeu_ps(reinterpret_cast<float*>(p + 16), pair_half(even.b, odd.b));
+}
+GODWIT_INLINE __m256 round_half(__m256 x) {
+  const __m256i bits = _mm256_castps_si256(x);
+  const __m256i odd = _mm256_and_si256(_mm256_srli_epi32(bits, 16), _mm256_set1_epi32(1));
+  const __m256i rounded = _mm256_add_epi32(_mm256_add_epi32(bits, _mm256_set1_epi32(0x7fff)), odd);
+  return _mm256_castsi256_ps(_mm256_and_si256(rounded, _mm256_set1_epi32(int(0xffff0000U))));
+}
+GODWIT_INLINE vec round_bf16(vec x) { return {round_half(x.a), round_half(x.b)}; }
+GODWIT_INLINE vec load_int8(const std::int8_t* p) {
+  const __m128i all = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
+  return {_mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(all)),
+          _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_srli_si128(all, 8)))};
+}
+GODWIT_INLINE void load_int4(const std::uint8_t* p, vec& low, vec& high) {
+  const __m128i all = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
+  const __m256i a = _mm256_cvtepu8_epi32(all), b = _mm256_cvtepu8_epi32(_mm_srli_si128(all, 8));
+  const __m256i mask = _mm256_set1_epi32(15);
+  low = {_mm256_cvtepi32_ps(_mm256_and_si256(a, mask)), _mm256_cvtepi32_ps(_mm256_and_si256(b, mask))};
+  high = {_mm256_cvtepi32_ps(_mm256_srli_epi32(a, 4)), _mm256_cvtepi32_ps(_mm256_srli_epi32(b, 4))};
+}
+GODWIT_INLINE __m256 e4m3_half(__m256i codes) {
+  const __m256i size = _mm256_and_si256(codes, _mm256_set1_epi32(127));
+  const __m256i sign = _mm256_slli_epi32(_mm256_and_si256(codes, _mm256_set1_epi32(128)), 24);
+  const __m256i small = _mm256_cmpgt_epi32(_mm256_set1_epi32(8), size);
+  // Small ones get an exponent more, of which all but the mantissa is taken off again.
+  const __m256i exponent = _mm256_sub_epi32(_mm256_set1_epi32(120 << 23), _mm256_slli_epi32(small, 23));
+  const __m256 raised = _mm256_castsi256_ps(_mm256_add_epi32(_mm256_slli_epi32(size, 20), exponent));
+  const __m256 magnitude = _mm256_sub_ps(raised, _mm256_and_ps(_mm256_castsi256_ps(small), _mm256_set1_ps(0x1p-6F)));
+  return _mm256_or_ps(magnitude, _mm256_castsi256_ps(sign));
+}
+GODWIT_INLINE vec load_e4m3(const std::uint8_t* p) {
+  const __m128i all = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
+  return {e4m3_half(_mm256_cvtepu8_epi32(all)), e4m3_half(_mm256_cvtepu8_epi32(_mm_srli_si128(all, 8)))};
+}
 GODWIT_INLINE void prefetch(const void* p) { _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T0); }
 
 // Sixteen registers: two chains and a sum for each of rows x panels, two registers each.

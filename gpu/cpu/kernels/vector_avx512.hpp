@@ -68,6 +68,35 @@ GODWIT_INLINE void load_pair(const std::uint16_t* p, vec& even, vec& odd) {
 GODWIT_INLINE vec load_f16(const std::uint16_t* p) {
   return {_mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)))};
 }
+GODWIT_INLINE void store_pair(std::uint16_t* p, vec even, vec odd) {
+  const __m512i low = _mm512_srli_epi32(_mm512_castps_si512(even.v), 16);
+  _mm512_storeu_si512(p, _mm512_or_si512(low, _mm512_castps_si512(odd.v)));
+}
+GODWIT_INLINE vec round_bf16(vec x) {
+  const __m512i bits = _mm512_castps_si512(x.v);
+  const __m512i odd = _mm512_and_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(1));
+  const __m512i rounded = _mm512_add_epi32(_mm512_add_epi32(bits, _mm512_set1_epi32(0x7fff)), odd);
+  return {_mm512_castsi512_ps(_mm512_and_si512(rounded, _mm512_set1_epi32(int(0xffff0000U))))};
+}
+GODWIT_INLINE vec load_int8(const std::int8_t* p) {
+  return {_mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))))};
+}
+GODWIT_INLINE void load_int4(const std::uint8_t* p, vec& low, vec& high) {
+  const __m512i all = _mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
+  low = {_mm512_cvtepi32_ps(_mm512_and_si512(all, _mm512_set1_epi32(15)))};
+  high = {_mm512_cvtepi32_ps(_mm512_srli_epi32(all, 4))};
+}
+GODWIT_INLINE vec load_e4m3(const std::uint8_t* p) {
+  const __m512i codes = _mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
+  const __m512i size = _mm512_and_si512(codes, _mm512_set1_epi32(127));
+  const __m512i sign = _mm512_slli_epi32(_mm512_and_si512(codes, _mm512_set1_epi32(128)), 24);
+  const __mmask16 small = _mm512_cmplt_epi32_mask(size, _mm512_set1_epi32(8));
+  // Small ones get an exponent more, of which all but the mantissa is taken off again.
+  const __m512i exponent = _mm512_mask_blend_epi32(small, _mm512_set1_epi32(120 << 23), _mm512_set1_epi32(121 << 23));
+  const __m512 raised = _mm512_castsi512_ps(_mm512_add_epi32(_mm512_slli_epi32(size, 20), exponent));
+  const __m512 magnitude = _mm512_mask_sub_ps(raised, small, raised, _mm512_set1_ps(0x1p-6F));
+  return {_mm512_castsi512_ps(_mm512_or_si512(_mm512_castps_si512(magnitude), sign))};
+}
 GODWIT_INLINE void prefetch(const void* p) { _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T0); }
 
 // Thirty-two registers: two chains and a sum for each of rows x panels.

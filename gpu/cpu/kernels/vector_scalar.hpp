@@ -74,6 +74,30 @@ GODWIT_INLINE void load_pair(const std::uint16_t* p, vec& even, vec& odd) {
   }
 }
 GODWIT_INLINE vec load_f16(const std::uint16_t* p) { GODWIT_EACH(widen_f16(p[i])); }
+/// Two for each of 16 columns, which are bf16: the reverse of load_pair.
+GODWIT_INLINE void store_pair(std::uint16_t* p, vec even, vec odd) {
+  for (int i = 0; i < 16; ++i) {
+    p[2 * i] = std::uint16_t(bits_of(even.v[i]) >> 16);
+    p[2 * i + 1] = std::uint16_t(bits_of(odd.v[i]) >> 16);
+  }
+}
+GODWIT_INLINE vec round_bf16(vec x) { GODWIT_EACH(widen_bf16(narrow_bf16(x.v[i]))); }
+GODWIT_INLINE vec load_int8(const std::int8_t* p) { GODWIT_EACH(float(p[i])); }
+/// Of 16 bytes the lower and the upper four bits.
+GODWIT_INLINE void load_int4(const std::uint8_t* p, vec& low, vec& high) {
+  for (int i = 0; i < 16; ++i) {
+    low.v[i] = float(p[i] & 15U);
+    high.v[i] = float(p[i] >> 4);
+  }
+}
+/// Sign, four bits of exponent above -7, three of mantissa; below the least exponent one less is implied.
+GODWIT_INLINE float widen_e4m3(std::uint8_t code) {
+  const std::uint32_t size = code & 127U, sign = std::uint32_t(code & 128U) << 24;
+  const float magnitude =
+      size < 8 ? float_of_bits((size << 20) + (121U << 23)) - 0x1p-6F : float_of_bits((size << 20) + (120U << 23));
+  return float_of_bits(bits_of(magnitude) | sign);
+}
+GODWIT_INLINE vec load_e4m3(const std::uint8_t* p) { GODWIT_EACH(widen_e4m3(p[i])); }
 GODWIT_INLINE void prefetch(const void*) {}
 
 inline constexpr int rows_per_block = 1, panels_per_block = 1, panels_single = 1;

@@ -5,10 +5,6 @@
 namespace godwit::gpu::cpu::testing {
 namespace {
 
-struct shape {
-  std::uint32_t rows, columns, depth;
-};
-
 /// The definition, written once more without any of the kernels' code.
 std::vector<float> defined_product(const std::vector<float>& x, const std::vector<float>& w, shape s) {
   const flush_denormals flushing;
@@ -29,34 +25,6 @@ std::vector<float> defined_product(const std::vector<float>& x, const std::vecto
       y[std::size_t{m} * s.columns + n] = sum;
     }
   return y;
-}
-
-std::vector<float> product(isa kind, storage weights, const std::vector<float>& x, const aligned<std::byte>& packed,
-                           shape s, bool fetch_ahead = false) {
-  const flush_denormals flushing;
-  const std::uint32_t depth = round_up(s.depth, tile_depth), columns = round_up(s.columns, lanes);
-  const storage activations = activations_for(weights);
-  aligned<std::byte> a(std::size_t{round_up(s.rows, lanes)} * depth * 4);
-  aligned<std::byte> scratch(gemm_scratch_bytes(std::min(s.rows, gemm_rows_max), depth));
-  aligned<float> y(std::size_t{s.rows} * columns);
-  pack_activations(activations, x.data(), s.rows, s.depth, a.data());
-  for (std::uint32_t row = 0; row < s.rows; row += gemm_rows_max) {
-    gemm_job job;
-    job.a = a.data() + std::size_t{row} * depth * bytes_of(activations);
-    job.rows = std::min(gemm_rows_max, s.rows - row);
-    job.depth = depth;
-    job.w = packed.data();
-    job.panels = columns / lanes;
-    job.y = y.data() + std::size_t{row} * columns;
-    job.y_stride = columns;
-    job.scratch = scratch.data();
-    job.fetch_ahead = fetch_ahead;
-    kernels_for(kind).gemm(weights, job);
-  }
-  std::vector<float> out;
-  for (std::uint32_t m = 0; m < s.rows; ++m)
-    for (std::uint32_t n = 0; n < s.columns; ++n) out.push_back(y[std::size_t{m} * columns + n]);
-  return out;
 }
 
 std::vector<float> rounded(storage weights, std::vector<float> values) {

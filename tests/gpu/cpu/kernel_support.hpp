@@ -82,6 +82,43 @@ inline aligned<std::byte> packed_weights(storage kind, const std::vector<float>&
   return packed;
 }
 
+struct shape {
+  std::uint32_t rows, columns, depth;
+};
+
+/// Of rows and packed weights, in codes or not.
+inline std::vector<float> product(isa kind, storage weights, const std::vector<float>& x,
+                                  const aligned<std::byte>& packed, shape s, bool fetch_ahead = false,
+                                  coding code = coding::none) {
+  const flush_denormals flushing;
+  const std::uint32_t depth = round_up(s.depth, tile_depth), columns = round_up(s.columns, lanes);
+  const storage activations = activations_for(weights);
+  aligned<std::byte> a(std::size_t{round_up(s.rows, lanes)} * depth * 4);
+  aligned<std::byte> scratch(gemm_scratch_bytes(std::min(s.rows, gemm_rows_max), depth));
+  aligned<std::byte> decoded(decoded_bytes(weights, depth));
+  aligned<float> y(std::size_t{s.rows} * columns);
+  pack_activations(activations, x.data(), s.rows, s.depth, a.data());
+  for (std::uint32_t row = 0; row < s.rows; row += gemm_rows_max) {
+    gemm_job job;
+    job.a = a.data() + std::size_t{row} * depth * bytes_of(activations);
+    job.rows = std::min(gemm_rows_max, s.rows - row);
+    job.depth = depth;
+    job.w = packed.data();
+    job.panels = columns / lanes;
+    job.y = y.data() + std::size_t{row} * columns;
+    job.y_stride = columns;
+    job.scratch = scratch.data();
+    job.code = code;
+    job.decoded = decoded.data();
+    job.fetch_ahead = fetch_ahead;
+    kernels_for(kind).gemm(weights, job);
+  }
+  std::vector<float> out;
+  for (std::uint32_t m = 0; m < s.rows; ++m)
+    for (std::uint32_t n = 0; n < s.columns; ++n) out.push_back(y[std::size_t{m} * columns + n]);
+  return out;
+}
+
 inline bool same_bits(const float* a, const float* b, std::size_t count) {
   return std::memcmp(a, b, count * sizeof(float)) == 0;
 }
