@@ -44,8 +44,9 @@ activations::activations(memory_pool& memory, const packed_model& model, storage
   y_bytes_ = in_lines(std::size_t{gemm_rows_} * panels_per_piece * lanes * sizeof(float));
   gemm_bytes_ = in_lines(gemm_scratch_bytes(tiles_ ? 1 : gemm_rows_, deepest_));
   attention_bytes_ = in_lines(attention_scratch_floats(round_up(c.head_size, tile_depth)) * sizeof(float));
-  const std::size_t normed_bytes = in_lines(std::size_t{private_rows_max} * model.width * sizeof(float));
-  scratch_bytes_ = y_bytes_ + gemm_bytes_ + attention_bytes_ + normed_bytes + 5 * cache_line;
+  normed_bytes_ = in_lines(std::size_t{private_rows_max} * model.width * sizeof(float));
+  const std::size_t decoded = model.coded ? in_lines(decoded_bytes(activations_for(model.weights), deepest_)) : 0;
+  scratch_bytes_ = y_bytes_ + gemm_bytes_ + attention_bytes_ + normed_bytes_ + decoded + 5 * cache_line;
   scratch_memory_ = memory.allocate(scratch_bytes_ * threads, "working memory");
 }
 
@@ -56,6 +57,7 @@ thread_scratch activations::of_thread(std::uint32_t index) const noexcept {
   own.gemm = base + y_bytes_;
   own.attention = reinterpret_cast<float*>(own.gemm + gemm_bytes_);
   own.normed = own.gemm + gemm_bytes_ + attention_bytes_;
+  own.decoded = own.normed + normed_bytes_;
   return own;
 }
 

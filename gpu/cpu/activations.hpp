@@ -19,6 +19,7 @@ inline constexpr std::uint32_t panels_per_piece = 8;
 struct thread_scratch {
   float* y = nullptr; ///< [gemm rows][panels_per_piece * 16]
   std::byte* gemm = nullptr;
+  std::byte* decoded = nullptr; ///< of weights in codes only
   float* attention = nullptr;
   std::byte* normed = nullptr; ///< packed activations of up to private_rows_max rows
 };
@@ -85,7 +86,7 @@ private:
   bool tiles_ = false;
   std::uint32_t deepest_ = 0;
   std::size_t scratch_bytes_ = 0;
-  std::size_t y_bytes_ = 0, gemm_bytes_ = 0, attention_bytes_ = 0;
+  std::size_t y_bytes_ = 0, gemm_bytes_ = 0, attention_bytes_ = 0, normed_bytes_ = 0;
   allocation step_memory_;
   allocation logits_memory_;
   allocation scratch_memory_;

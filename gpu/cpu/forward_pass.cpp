@@ -200,21 +200,18 @@ void forward_pass::product(team::member& self, const packed_matrix& w, const std
   if (plan_.adapted.empty()) adapted.reset();
   if (adapted) lower(self, *adapted, a);
   const auto own = parts_.memory.of_thread(self.index());
-  const std::size_t panel = std::size_t{w.depth} * lanes * bytes_of(parts_.model.weights);
   share(self, pieces(w.panels, panels_per_piece), [&](std::uint32_t i) {
     const std::uint32_t first = i * panels_per_piece;
-    gemm_job job;
-    job.depth = w.depth;
-    job.w = w.data + first * panel;
-    job.panels = std::min(panels_per_piece, w.panels - first);
+    auto job = w.job(first, std::min(panels_per_piece, w.panels - first));
     job.y = own.y;
     job.y_stride = panels_per_piece * lanes;
     job.scratch = own.gemm;
+    job.decoded = own.decoded;
     job.fetch_ahead = fetch_ahead_;
     for (std::uint32_t row = 0; row < rows; row += parts_.memory.gemm_rows()) {
       job.rows = std::min(parts_.memory.gemm_rows(), rows - row);
       job.a = a + std::size_t{row} * w.depth * bytes_of(activation_);
-      parts_.kernels.gemm(parts_.model.weights, job);
+      parts_.kernels.gemm(w.kind, job);
       if (adapted) raise(*adapted, row, job, first, parts_.memory.adapter_of_thread(self.index()));
       use(row, job.rows, first, job.panels, own.y, job.y_stride);
     }

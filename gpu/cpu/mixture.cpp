@@ -49,18 +49,16 @@ void forward_pass::raise_experts(team::member& self, const packed_layer& w) cons
     const auto& of = experts[i / each];
     const auto& matrix = w.experts[of.expert].gate_up;
     const std::uint32_t first = i % each * panels_per_piece;
-    gemm_job job;
-    job.depth = matrix.depth;
-    job.w = matrix.data + std::size_t{first} * matrix.depth * lanes * bytes_of(model.weights);
-    job.panels = std::min(panels_per_piece, panels - first);
+    auto job = matrix.job(first, std::min(panels_per_piece, panels - first));
     job.y = own.y;
     job.y_stride = panels_per_piece * lanes;
     job.scratch = own.gemm;
+    job.decoded = own.decoded;
     job.fetch_ahead = fetch_ahead_;
     std::byte* const out = parts_.memory.inner + std::size_t{of.first} * model.mlp_width * value;
     for_rows(job, of, parts_.memory.gathered, parts_.memory.gemm_rows(), value,
              [&](const gemm_job& some, std::uint32_t row) {
-               parts_.kernels.gemm(model.weights, some);
+               parts_.kernels.gemm(matrix.kind, some);
                swiglu_job gated;
                gated.y = some.y;
                gated.y_stride = some.y_stride;
@@ -90,19 +88,17 @@ void forward_pass::lower_experts(team::member& self, const packed_layer& w, floa
   // All experts of some columns by one thread, so that a row's sum has one order.
   share(self, pieces(panels, panels_per_piece), [&](std::uint32_t i) {
     const std::uint32_t first = i * panels_per_piece;
-    gemm_job job;
-    job.panels = std::min(panels_per_piece, panels - first);
-    job.y = own.y;
-    job.y_stride = panels_per_piece * lanes;
-    job.scratch = own.gemm;
-    job.fetch_ahead = fetch_ahead_;
     for (const auto& of : routing_.experts()) {
       const auto& matrix = w.experts[of.expert].down;
-      job.depth = matrix.depth;
-      job.w = matrix.data + std::size_t{first} * matrix.depth * lanes * bytes_of(model.weights);
+      auto job = matrix.job(first, std::min(panels_per_piece, panels - first));
+      job.y = own.y;
+      job.y_stride = panels_per_piece * lanes;
+      job.scratch = own.gemm;
+      job.decoded = own.decoded;
+      job.fetch_ahead = fetch_ahead_;
       for_rows(job, of, parts_.memory.inner, parts_.memory.gemm_rows(), bytes_of(activation_),
                [&](const gemm_job& some, std::uint32_t row) {
-                 parts_.kernels.gemm(model.weights, some);
+                 parts_.kernels.gemm(matrix.kind, some);
                  for (std::uint32_t r = 0; r < some.rows; ++r) {
                    const auto entry = of.first + row + r;
                    float* const y = some.y + r * some.y_stride;

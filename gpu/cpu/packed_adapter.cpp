@@ -15,11 +15,6 @@ using model::low_rank_update;
 using model::projection;
 using tensor_parallel::range;
 
-model::data_type type_of(storage kind) noexcept {
-  return kind == storage::bf16 ? model::data_type::bf16
-                               : (kind == storage::f16 ? model::data_type::f16 : model::data_type::f32);
-}
-
 /// Values in the type of the model's weights, which is what panels are packed from.
 class rounded_rows {
 public:

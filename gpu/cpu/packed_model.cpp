@@ -1,5 +1,6 @@
 #include "cpu/packed_model.hpp"
 
+#include "cpu/coded_panels.hpp"
 #include "cpu/device.hpp"
 #include "cpu/matrix_source.hpp"
 #include "cpu/model_tensors.hpp"
@@ -85,20 +86,46 @@ private:
                                    ? source.parts.size() * ((source.parts[0].count + lanes - 1) / lanes * lanes)
                                    : source.rows();
     out.panels = static_cast<std::uint32_t>((rows + lanes - 1) / lanes);
-    const std::uint64_t panel = std::uint64_t{out.depth} * lanes * bytes_of(model_.weights);
+    const auto in_codes = [](const tensor_rows& part) { return part.tensor->coded != nullptr; };
+    const bool coded = std::ranges::any_of(source.parts, in_codes);
+    out.code = coded ? coding_of(source) : coding::none;
+    // What codes mean has no f16: as f32 nothing is rounded, and the activations are the same.
+    out.kind = coded && model_.weights == storage::f16 ? storage::f32 : model_.weights;
+    model_.coded = model_.coded || out.code != coding::none;
+    const std::uint64_t panel = out.panel_bytes();
     std::byte* data = space.take(out.panels * panel);
     out.data = data;
     if (!source.biases.empty()) out.bias = bias(space, source, out.panels * lanes);
     constexpr std::uint32_t panels_per_task = 8;
     for (std::uint32_t first = 0; data != nullptr && first < out.panels; first += panels_per_task)
-      tasks_.emplace_back([=, kind = model_.weights, last = std::min(out.panels, first + panels_per_task)] {
-        for (std::uint32_t p = first; p < last; ++p) {
-          source_row panel_rows[lanes];
-          for (std::uint32_t c = 0; c < lanes; ++c) panel_rows[c] = source.row(std::uint64_t{p} * lanes + c);
-          pack_panel(kind, panel_rows, depth, data + p * panel);
-        }
+      tasks_.emplace_back([=, kind = out.kind, code = out.code, last = std::min(out.panels, first + panels_per_task)] {
+        for (std::uint32_t p = first; p < last; ++p) fill_panel(source, coded, code, kind, p, depth, data + p * panel);
       });
     return out;
+  }
+
+  /// `coded`: some rows of the source are in codes, which the panel keeps, `code`, or has the meaning of.
+  static void fill_panel(const matrix_source& source, bool coded, coding code, storage kind, std::uint32_t panel,
+                         std::uint32_t depth, std::byte* to) {
+    const auto column = std::uint64_t{panel} * lanes;
+    if (code != coding::none) {
+      coded_row rows[lanes];
+      for (std::uint32_t c = 0; c < lanes; ++c) rows[c] = coded_row_of(source, column + c);
+      return pack_coded_panel(code, rows, depth, to);
+    }
+    source_row rows[lanes];
+    std::vector<std::byte> decoded(coded ? std::size_t{lanes} * depth * bytes_of(kind) : 0);
+    std::vector<float> room;
+    for (std::uint32_t c = 0; c < lanes; ++c) {
+      const auto from = coded ? coded_row_of(source, column + c) : coded_row{};
+      if (from.of == nullptr) {
+        rows[c] = source.row(column + c);
+        continue;
+      }
+      rows[c] = {decoded.data() + std::size_t{c} * depth * bytes_of(kind), type_of(kind)};
+      decode_row(from, kind, depth, room, decoded.data() + std::size_t{c} * depth * bytes_of(kind));
+    }
+    pack_panel(kind, rows, depth, to);
   }
 
   const float* vector(memory_layout& space, const tensor_view* tensor, std::uint32_t width) {

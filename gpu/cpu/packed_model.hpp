@@ -16,6 +16,22 @@ struct packed_matrix {
   const float* bias = nullptr; ///< null: none; one for each column of the panels
   std::uint32_t panels = 0;
   std::uint32_t depth = 0; ///< multiple of 32
+  storage kind = storage::bf16;
+  coding code = coding::none; ///< not none: kept in codes, which mean weights of that kind
+
+  [[nodiscard]] std::size_t panel_bytes() const noexcept {
+    return code == coding::none ? std::size_t{depth} * lanes * (kind == storage::f32 ? 4 : 2)
+                                : depth / tile_depth * coded_tile_bytes(code);
+  }
+  /// A product with some of its panels.
+  [[nodiscard]] gemm_job job(std::uint32_t first, std::uint32_t count) const noexcept {
+    gemm_job out;
+    out.depth = depth;
+    out.w = data + first * panel_bytes();
+    out.code = code;
+    out.panels = count;
+    return out;
+  }
 };
 
 /// An MLP: the layer's only one, or an expert.
@@ -42,7 +58,8 @@ public:
   model::config config; ///< with the heads, the intermediate size and the layers of this part, and the whole vocabulary
   tensor_parallel::place part;
   pipeline::stage stage;
-  storage weights = storage::bf16; ///< of all matrices
+  storage weights = storage::bf16; ///< of the matrices that are not kept in codes, and of adapters
+  bool coded = false;              ///< some matrices are
   std::uint32_t width = 0;         ///< hidden, padded to a multiple of 32
   std::uint32_t attention_width = 0;
   std::uint32_t mlp_width = 0;

@@ -12,14 +12,6 @@ namespace {
 
 using model::data_type;
 
-float widen_half(std::uint16_t half) noexcept {
-  const std::uint32_t sign = std::uint32_t(half & 0x8000U) << 16;
-  const std::uint32_t exponent = (half >> 10) & 31U, mantissa = half & 0x3ffU;
-  if (exponent == 31) return std::bit_cast<float>(sign | 0x7f800000U | mantissa << 13);
-  if (exponent != 0) return std::bit_cast<float>(sign | (exponent + 112) << 23 | mantissa << 13);
-  return std::bit_cast<float>(sign | std::bit_cast<std::uint32_t>(static_cast<float>(mantissa) * 0x1p-24F));
-}
-
 std::uint16_t load16(const std::byte* p) noexcept {
   std::uint16_t value = 0;
   std::memcpy(&value, p, sizeof value);
@@ -53,20 +45,6 @@ void pack_bf16_panel(std::span<const source_row, lanes> rows, std::uint32_t dept
 }
 
 } // namespace
-
-float widen(data_type type, const std::byte* value) noexcept {
-  float wide = 0;
-  switch (type) {
-  case data_type::f32:
-    std::memcpy(&wide, value, sizeof wide);
-    return wide;
-  case data_type::bf16:
-    return std::bit_cast<float>(std::uint32_t{load16(value)} << 16);
-  case data_type::f16:
-    return widen_half(load16(value));
-  }
-  return wide;
-}
 
 std::uint16_t narrow_to_bf16(float value) noexcept {
   const auto bits = std::bit_cast<std::uint32_t>(value);
@@ -129,9 +107,7 @@ void pack_panel(storage to, std::span<const source_row, lanes> rows, std::uint32
 }
 
 void unpack_row(storage kind, const std::byte* packed, std::uint32_t row, std::uint32_t depth, float* out) noexcept {
-  const data_type type = kind == storage::bf16  ? data_type::bf16
-                         : kind == storage::f16 ? data_type::f16
-                                                : data_type::f32;
+  const data_type type = type_of(kind);
   for (std::uint32_t k = 0; k < depth; ++k)
     out[k] = widen(type, packed + packed_offset(kind, row, k, depth) * bytes_of(kind));
 }

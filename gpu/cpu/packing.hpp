@@ -1,6 +1,7 @@
 #pragma once
 
 #include "cpu/kernels/table.hpp"
+#include "model/widen.hpp"
 
 #include <godwit/gpu/model/config.hpp>
 
@@ -17,12 +18,17 @@ namespace godwit::gpu::cpu {
 [[nodiscard]] constexpr storage storage_of(model::data_type type) noexcept {
   return type == model::data_type::bf16 ? storage::bf16 : type == model::data_type::f16 ? storage::f16 : storage::f32;
 }
+[[nodiscard]] constexpr model::data_type type_of(storage kind) noexcept {
+  return kind == storage::bf16  ? model::data_type::bf16
+         : kind == storage::f16 ? model::data_type::f16
+                                : model::data_type::f32;
+}
 /// What activations that meet such weights are.
 [[nodiscard]] constexpr storage activations_for(storage weights) noexcept {
   return weights == storage::bf16 ? storage::bf16 : storage::f32;
 }
 
-[[nodiscard]] float widen(model::data_type type, const std::byte* value) noexcept;
+using model::widen;
 [[nodiscard]] std::uint16_t narrow_to_bf16(float value) noexcept;
 /// To the nearest, ties to even; beyond the largest f16 infinity.
 [[nodiscard]] std::uint16_t narrow_to_f16(float value) noexcept;

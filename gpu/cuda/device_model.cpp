@@ -5,6 +5,7 @@
 #include "cpu/rope.hpp"
 #include "cuda/kernels.hpp"
 #include "cuda/simt_numbers.hpp"
+#include "model/coded_matrix.hpp"
 
 #include <algorithm>
 #include <array>
@@ -104,6 +105,16 @@ data_type device_type(cpu::storage kind) { return kind == cpu::storage::f16 ? da
 
 /// `count` values of `tensor` from `first` on, as `type`.
 void convert(const tensor_view& tensor, data_type type, std::uint64_t first, std::uint64_t count, std::byte* to) {
+  if (tensor.coded != nullptr) { // which are kept as what they mean; of one row
+    std::vector<float> values(count);
+    tensor.coded->values(first / width_of(tensor), first % width_of(tensor), values);
+    for (std::uint64_t i = 0; i < count; ++i) {
+      const std::uint16_t narrow =
+          type == data_type::bf16 ? simt::numbers::to_bf16(values[i]) : simt::numbers::to_f16(values[i]);
+      std::memcpy(to + i * 2, &narrow, 2);
+    }
+    return;
+  }
   const std::byte* from = tensor.data + first * model::bytes_of(tensor.type);
   if (tensor.type == type) {
     std::memcpy(to, from, count * 2);

@@ -1,6 +1,7 @@
 #include "model/config_reader.hpp"
 
 #include "model/json_reader.hpp"
+#include "model/quantization_reader.hpp"
 
 #include <boost/json/array.hpp>
 
@@ -64,8 +65,6 @@ void refuse_partial_rotation(const json_reader& in) {
 }
 
 void refuse_what_would_be_wrong(const json_reader& in) {
-  if (in.has("quantization_config"))
-    in.fail("quantization_config", "quantized weights are not supported; supported: bfloat16, float16, float32");
   if (const auto act = in.text("hidden_act"); act && *act != "silu")
     in.fail("hidden_act", in_quotes(*act) + " is not supported; supported: \"silu\"");
   refuse_partial_rotation(in);
@@ -333,6 +332,7 @@ config read_config(const file_source& files, bool& type_given) {
   read_extras(in, out);
   read_window(in, out);
   read_type(in, out, type_given);
+  out.quantization = read_quantization(in);
   read_special(in, out);
 
   const auto generation = files.find("generation_config.json");

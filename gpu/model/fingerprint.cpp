@@ -1,5 +1,6 @@
 #include <godwit/gpu/model/fingerprint.hpp>
 
+#include "model/coded_matrix.hpp"
 #include "model/hasher.hpp"
 #include "model/tensor_list.hpp"
 
@@ -22,6 +23,12 @@ void add(hasher& h, const config& c) {
   for (const bool x :
        {c.tied_embeddings, c.qkv_bias, c.qk_norm, c.output_bias, c.mlp_bias, c.rope.whole_pairs, c.mixture.normed})
     h.word(x ? 1 : 0);
+  if (c.quantization.method != quantization_config::method_kind::none) {
+    h.word(static_cast<std::uint64_t>(c.quantization.method));
+    h.word(c.quantization.zeros_less_one ? 1 : 0);
+    h.word(c.quantization.block_rows);
+    h.word(c.quantization.block_columns);
+  }
   h.word(c.sliding_window ? std::uint64_t{*c.sliding_window} + 1 : 0);
   h.word(c.eos.size()); // the planner ends answers there
   for (const auto id : c.eos) h.word(static_cast<std::uint32_t>(id));
@@ -32,6 +39,12 @@ void add(hasher& h, const tensor_view& t) {
   h.word(t.shape.size());
   for (const auto dimension : t.shape) h.word(dimension);
   h.word(t.bytes);
+  if (t.coded != nullptr) {
+    h.word(static_cast<std::uint64_t>(t.coded->dimensions().kind));
+    for (const auto part : t.coded->sources())
+      h.sample(part.size(), pages, [part](std::uint64_t at, std::uint64_t) { return part.data() + at; });
+    return;
+  }
   const auto bytes = t.data == nullptr ? 0 : t.bytes;
   h.sample(bytes, pages, [&t](std::uint64_t at, std::uint64_t) { return t.data + at; });
 }

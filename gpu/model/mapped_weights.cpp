@@ -1,3 +1,4 @@
+#include "model/coded_files.hpp"
 #include "model/json_reader.hpp"
 #include "model/safetensors.hpp"
 #include "model/tensor_list.hpp"
@@ -5,8 +6,11 @@
 
 #include <boost/json/object.hpp>
 
+#include <algorithm>
 #include <map>
+#include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -32,11 +36,35 @@ public:
 
   void add(named_tensor tensor) {
     if (!tensor.unsupported.empty()) {
-      unsupported_.insert_or_assign(std::move(tensor.name), std::move(tensor.unsupported));
+      other_tensor other{std::move(tensor.unsupported), std::move(tensor.view)};
+      unsupported_.insert_or_assign(std::move(tensor.name), std::move(other));
       return;
     }
     total_bytes_ += tensor.view.bytes;
     tensors_.insert_or_assign(std::move(tensor.name), std::move(tensor.view));
+  }
+
+  /// Makes the matrices that the files keep in codes out of their tensors, when all are there.
+  void find_coded_matrices(const config& configuration, const std::string& file) {
+    if (configuration.quantization.method == quantization_config::method_kind::none) return;
+    constexpr std::string_view ending = ".weight";
+    const stored_lookup stored = [this](std::string_view name) { return find_stored(name); };
+    const auto* around = find("model.embed_tokens.weight");
+    const auto type = around != nullptr ? around->type : configuration.type;
+    for (const auto& need : tensors_of(configuration)) {
+      if (need.shape.size() != 2 || tensors_.contains(need.name)) continue;
+      auto found = find_coded(configuration.quantization, need.name.substr(0, need.name.size() - ending.size()),
+                              need.shape[0], need.shape[1], stored, file);
+      if (!found.matrix) continue;
+      for (auto& name : found.names) {
+        if (const auto other = unsupported_.find(name); other != unsupported_.end())
+          total_bytes_ += other->second.view.bytes;
+        coded_names_.insert(std::move(name));
+      }
+      tensors_[need.name] = {type, need.shape, nullptr, need.shape[0] * need.shape[1] * bytes_of(type),
+                             found.matrix.get()};
+      coded_.push_back(std::move(found.matrix));
+    }
   }
 
   /// `file`: the one that says which tensors there are.
@@ -48,7 +76,7 @@ public:
       const auto* view = find(need.name);
       const auto calls = "config.json calls for " + spell(need.shape);
       if (const auto other = unsupported_.find(need.name); !view && other != unsupported_.end())
-        throw model_error(file, in_quotes(need.name) + " is of type " + in_quotes(other->second) +
+        throw model_error(file, in_quotes(need.name) + " is of type " + in_quotes(other->second.type) +
                                     "; supported: BF16, F16, F32");
       if (!view) throw model_error(file, in_quotes(need.name) + " is missing; " + calls);
       if (view->shape != need.shape)
@@ -58,10 +86,12 @@ public:
     const auto look = [&](std::string_view name) {
       // Older files keep the rotation's frequencies, which are computed here.
       const bool of_a_layer = name.starts_with("model.layers.") && !name.ends_with(".rotary_emb.inv_freq");
-      if (of_a_layer && !needed.contains(name)) others.insert(name);
+      if (of_a_layer && !needed.contains(name) && !coded_names_.contains(name) &&
+          !(!coded_.empty() && goes_with_codes(name)))
+        others.insert(name);
     };
     for (const auto& [name, view] : tensors_) look(name);
-    for (const auto& [name, type] : unsupported_) look(name);
+    for (const auto& [name, other] : unsupported_) look(name);
     if (!others.empty())
       throw model_error(file,
                         in_quotes(*others.begin()) +
@@ -71,6 +101,32 @@ public:
   }
 
 private:
+  /// Of a type that no tensor of a model has as it is.
+  struct other_tensor {
+    std::string type;
+    tensor_view view;
+  };
+
+  [[nodiscard]] std::optional<stored_tensor> find_stored(std::string_view name) const {
+    if (const auto other = unsupported_.find(name); other != unsupported_.end())
+      return stored_tensor{other->second.type, other->second.view.shape, bytes_of_view(other->second.view)};
+    const auto* view = find(name);
+    if (view == nullptr || view->coded != nullptr) return std::nullopt;
+    const auto* const type = view->type == data_type::bf16 ? "BF16" : view->type == data_type::f16 ? "F16" : "F32";
+    return stored_tensor{type, view->shape, bytes_of_view(*view)};
+  }
+  static std::span<const std::byte> bytes_of_view(const tensor_view& view) { return {view.data, view.bytes}; }
+
+  /// What tools leave beside quantized weights, and changes nothing here: scales of KV and of attention, which are kept
+  /// as they are; biases that add nothing, which AutoGPTQ gives to every layer.
+  [[nodiscard]] bool goes_with_codes(std::string_view name) const {
+    for (const auto* scale : {".k_scale", ".v_scale", ".q_scale", ".kv_scale", ".prob_output_scale", ".output_scale"})
+      if (name.ends_with(scale)) return true;
+    const auto* view = name.ends_with(".bias") ? find(name) : nullptr;
+    return view != nullptr && view->coded == nullptr &&
+           std::ranges::all_of(bytes_of_view(*view), [](std::byte one) { return one == std::byte{}; });
+  }
+
   static std::string spell(const std::vector<std::uint64_t>& shape) {
     std::string text = "[";
     for (const auto dimension : shape) text += (text.size() > 1 ? ", " : "") + std::to_string(dimension);
@@ -79,7 +135,9 @@ private:
 
   std::shared_ptr<const file_source> files_;
   text_map<tensor_view> tensors_;
-  text_map<std::string> unsupported_; ///< with their types
+  text_map<other_tensor> unsupported_;
+  std::vector<std::unique_ptr<coded_matrix>> coded_;
+  std::set<std::string, std::less<>> coded_names_; ///< of the tensors that they are made of
   std::uint64_t total_bytes_ = 0;
 };
 
@@ -106,6 +164,7 @@ std::shared_ptr<const weights> read_weights(std::shared_ptr<const file_source> f
   auto out = std::make_shared<mapped_weights>(files);
   if (const auto bytes = files->find(single_file)) {
     for (auto& tensor : read_safetensors(*bytes, single_file)) out->add(std::move(tensor));
+    out->find_coded_matrices(configuration, single_file);
     out->check(configuration, single_file);
     return out;
   }
@@ -127,6 +186,7 @@ std::shared_ptr<const weights> read_weights(std::shared_ptr<const file_source> f
     for (const auto& [tensor, found] : expected)
       if (!found) throw model_error(index_file, "weight_map: " + in_quotes(tensor) + " is not in " + in_quotes(shard));
   }
+  out->find_coded_matrices(configuration, index_file);
   out->check(configuration, index_file);
   return out;
 }

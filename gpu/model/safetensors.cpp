@@ -86,10 +86,8 @@ named_tensor read_entry(const json_reader& in, std::string name, std::span<const
     out.view.type = data_type::f32;
   else
     out.unsupported = type;
-  if (out.unsupported.empty()) {
-    out.view.data = data.data() + place.begin;
-    out.view.bytes = bytes;
-  }
+  out.view.data = data.data() + place.begin;
+  out.view.bytes = bytes;
   return out;
 }
 

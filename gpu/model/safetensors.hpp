@@ -15,7 +15,7 @@ namespace godwit::gpu::model {
 struct named_tensor {
   std::string name;
   tensor_view view;
-  std::string unsupported; ///< the file's type where it is none of data_type; then `view` has no data
+  std::string unsupported; ///< the file's type where it is none of data_type, as which `view` then has it
 };
 
 /// Reads the header of a safetensors file and checks every number in it: header length, depth, types, shapes, offsets,

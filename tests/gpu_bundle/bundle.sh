@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # bundle.sh BUILD OUT PROGRAM...: puts into OUT what a bare GPU machine needs to check godwit: the named programs of
-# BUILD/bin, the CUDA plug-in, the libraries that such a machine lacks, the golden model of a test, and run-checks.sh.
+# BUILD/bin, the CUDA plug-in, the libraries that such a machine lacks, the golden models of a test, and run-checks.sh.
 # At most 46 MiB, since uploads may be bounded: where it is more, most of it is packed, and run-checks.sh unpacks it.
 set -euo pipefail
 scripts=$(cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")" && pwd)
@@ -78,7 +78,9 @@ glibc_cxx=$(newest 'GLIBC_2\.[0-9]*' "$out"/lib/cxx/*)
 newest 'GLIBCXX_3\.4\.[0-9]*' "$out"/bin/* "$out"/lib/*.so* >"$out/cxx.version"
 
 # gpu_plugin_test compares with it, and looks beside its own folder.
+mkdir -p "$out/golden/quantized"
 cp -r "$source/tests/gpu/model/golden/mistral" "$out/golden/"
+cp -r "$source"/tests/gpu/model/golden/quantized/{gptq4-act-order,awq4,fp8-block,packed4-asym} "$out/golden/quantized/"
 cp "$source/tests/bench/gpu/reference.py" "$out/bench/"
 cp "$scripts/run-checks.sh" "$out/run-checks.sh"
 chmod +x "$out/run-checks.sh"

@@ -1,9 +1,13 @@
 #include "gpu/model/model_files.hpp"
 
+#include "cpu/packing.hpp"
+#include "model/coded_matrix.hpp"
 #include "model/tensor_list.hpp"
 
 #include <godwit/gpu/cpu/cpu_executor.hpp>
 #include <godwit/gpu/cpu/packed_model.hpp>
+#include <godwit/gpu/model/fingerprint.hpp>
+#include <godwit/gpu/model/quantize.hpp>
 
 #include <gtest/gtest.h>
 
@@ -78,20 +82,76 @@ private:
   };
   void add(const weights& from, const std::string& name) {
     const auto* source = from.find(name);
-    if (!source) return;
+    if (!source || source->coded != nullptr) return;
     auto& made = tensors_[name];
-    made.values.resize(source->bytes / 4);
+    const auto size = bytes_of(source->type);
+    made.values.resize(source->bytes / size);
     for (std::size_t i = 0; i < made.values.size(); ++i) {
-      std::uint32_t bits = 0;
-      std::memcpy(&bits, source->data + 4 * i, 4);
+      const auto bits = std::bit_cast<std::uint32_t>(cpu::widen(source->type, source->data + size * i));
       made.values[i] = static_cast<std::uint16_t>((bits + 0x7FFFU + ((bits >> 16U) & 1U)) >> 16U);
     }
     made.view = {data_type::bf16, source->shape, reinterpret_cast<const std::byte*>(made.values.data()),
-                 source->bytes / 2};
+                 made.values.size() * 2};
     total_ += made.view.bytes;
   }
   std::map<std::string, tensor, std::less<>> tensors_;
   std::uint64_t total_ = 0;
+};
+
+/// The same tensors, those in codes as what they mean.
+class meant_weights : public weights {
+public:
+  meant_weights(const config& configuration, const weights& from, data_type type) : from_(from) {
+    for (const auto& need : tensors_of(configuration)) {
+      const auto* coded = from.find(need.name);
+      if (coded == nullptr || coded->coded == nullptr) continue;
+      const std::uint64_t rows = need.shape[0], columns = need.shape[1], size = bytes_of(type);
+      auto& made = tensors_[need.name];
+      made.bytes.resize(rows * columns * size);
+      std::vector<float> row(columns);
+      for (std::uint64_t r = 0; r < rows; ++r) {
+        coded->coded->values(r, 0, row);
+        for (std::uint64_t c = 0; c < columns; ++c)
+          cpu::narrow(cpu::storage_of(type), row[c], made.bytes.data() + (r * columns + c) * size);
+      }
+      made.view = {type, need.shape, made.bytes.data(), made.bytes.size()};
+    }
+  }
+  const tensor_view* find(std::string_view name) const noexcept override {
+    const auto found = tensors_.find(name);
+    return found == tensors_.end() ? from_.find(name) : &found->second.view;
+  }
+  std::uint64_t total_bytes() const noexcept override { return from_.total_bytes(); }
+  [[nodiscard]] std::size_t count() const { return tensors_.size(); }
+
+private:
+  struct tensor {
+    std::vector<std::byte> bytes;
+    tensor_view view;
+  };
+  const weights& from_;
+  std::map<std::string, tensor, std::less<>> tensors_;
+};
+
+/// The same tensors, rounded to bf16, and those in codes still in them.
+class bf16_around_codes : public weights {
+public:
+  bf16_around_codes(const config& configuration, const weights& from) : plain_(configuration, from) {
+    for (const auto& need : tensors_of(configuration)) {
+      const auto* coded = from.find(need.name);
+      if (coded == nullptr || coded->coded == nullptr) continue;
+      views_[need.name] = {data_type::bf16, need.shape, nullptr, need.shape[0] * need.shape[1] * 2, coded->coded};
+    }
+  }
+  const tensor_view* find(std::string_view name) const noexcept override {
+    const auto found = views_.find(name);
+    return found == views_.end() ? plain_.find(name) : &found->second;
+  }
+  std::uint64_t total_bytes() const noexcept override { return plain_.total_bytes(); }
+
+private:
+  bf16_weights plain_;
+  std::map<std::string, tensor_view, std::less<>> views_;
 };
 
 class Golden : public ::testing::TestWithParam<const char*> {};
@@ -156,6 +216,140 @@ INSTANTIATE_TEST_SUITE_P(OfEachFamily, Golden,
                            std::replace(name.begin(), name.end(), '-', '_');
                            return name;
                          });
+
+/// Files of tools that quantize: what PyTorch says of the weights that they mean.
+class QuantizedGolden : public ::testing::TestWithParam<const char*> {
+protected:
+  [[nodiscard]] static golden read() { return read_golden(std::string("quantized/") + GetParam()); }
+  [[nodiscard]] static std::vector<float> logits_of(const golden& of, const config& configuration,
+                                                    const weights& tensors, std::uint32_t chunk = 0) {
+    cpu::cpu_executor_settings settings;
+    settings.threads = 1;
+    return cpu::compute_logits(cpu::pack_model(configuration, tensors, 1), of.prompt, settings, chunk);
+  }
+};
+
+TEST_P(QuantizedGolden, LogitsAreWithinOneThousandthOfTheReference) {
+  const auto expected = read();
+  const auto whole = logits_of(expected, expected.model.configuration, *expected.model.tensors);
+  EXPECT_LE(largest_error(whole, expected.logits), 1e-3F);
+  EXPECT_EQ(logits_of(expected, expected.model.configuration, *expected.model.tensors, 7), whole) << "in chunks";
+}
+
+TEST_P(QuantizedGolden, TakesTheRoomOfItsCodesUnlessTheirScalesAreInAnyOrder) {
+  const auto expected = read();
+  const auto& c = expected.model.configuration;
+  const meant_weights meant(c, *expected.model.tensors, data_type::f32);
+  EXPECT_GE(meant.count(), 14U) << "seven matrices of two layers, or more of experts";
+  const auto codes = cpu::packed_bytes(*cpu::pack_model(c, *expected.model.tensors, 1));
+  const auto plain = cpu::packed_bytes(*cpu::pack_model(c, meant, 1));
+  const std::string name = GetParam();
+  if (name.ends_with("act-order"))
+    EXPECT_EQ(codes, plain);
+  else
+    EXPECT_LT(codes, plain * 3 / 4); // pieces are whole pages
+}
+
+TEST_P(QuantizedGolden, GivesTheBitsOfTheWeightsThatAreMeantAlsoOnSeveralDevices) {
+  const auto expected = read();
+  auto c = expected.model.configuration;
+  c.type = data_type::bf16;
+  const bf16_around_codes coded(c, *expected.model.tensors);
+  const meant_weights meant(c, coded, data_type::bf16);
+  const auto whole = logits_of(expected, c, coded);
+  EXPECT_EQ(whole, logits_of(expected, c, meant));
+  EXPECT_LE(largest_error(whole, expected.logits), c.mixture.experts > 0 ? 12.0F : 2.0F) << "rounded to bf16";
+
+  cpu::cpu_executor_settings settings;
+  settings.threads = 2;
+  const auto stages = cpu::pack_stages(c, coded, pipeline::cut_layers(c.layers, 2), 1);
+  EXPECT_EQ(cpu::compute_logits(stages, expected.prompt, settings), whole);
+  const auto ranks = cpu::pack_shards(c, coded, 2, 1);
+  EXPECT_EQ(cpu::compute_logits(ranks, expected.prompt, settings),
+            cpu::compute_logits(cpu::pack_shards(c, meant, 2, 1), expected.prompt, settings));
+}
+
+TEST_P(QuantizedGolden, SaysHowItIsQuantized) {
+  const auto expected = read();
+  const auto words = quantization_in_words(expected.model);
+  const std::string name = GetParam();
+  EXPECT_TRUE(words.starts_with(name.find('4') != std::string::npos ? "int4"
+                                : name.find('8') == 4               ? "int8"
+                                : name.starts_with("fp8")           ? "fp8"
+                                                                    : "int8"))
+      << words;
+  EXPECT_THROW((void)quantize(expected.model, rounding::int8), model_error);
+}
+
+INSTANTIATE_TEST_SUITE_P(OfEachFormat, QuantizedGolden,
+                         ::testing::Values("gptq4", "gptq4-act-order", "gptq8", "awq4", "fp8-block", "fp8-tensor",
+                                           "fp8-channel", "int8-channel", "packed4", "packed4-asym",
+                                           "packed4-act-order", "packed4-mixtral"),
+                         [](const auto& each) {
+                           std::string name = each.param;
+                           std::replace(name.begin(), name.end(), '-', '_');
+                           return name;
+                         });
+
+// Rounded as it is loaded.
+
+TEST(Quantize, LogitsMoveALittleWithInt8AndMoreWithInt4) {
+  const auto expected = read_golden("llama");
+  std::vector<double> off;
+  for (const auto to : {rounding::none, rounding::int8, rounding::int4}) {
+    const auto model = quantize(expected.model, to);
+    cpu::cpu_executor_settings settings;
+    settings.threads = 1;
+    const auto logits =
+        cpu::compute_logits(cpu::pack_model(model.configuration, *model.tensors, 1), expected.prompt, settings);
+    double squares = 0;
+    for (std::size_t i = 0; i < logits.size(); ++i)
+      squares += std::pow(static_cast<double>(logits[i]) - static_cast<double>(expected.logits[i]), 2);
+    off.push_back(std::sqrt(squares / static_cast<double>(logits.size())));
+  }
+  EXPECT_LT(off[0], 1e-4);
+  EXPECT_GT(off[1], 1e-3);
+  EXPECT_LT(off[1], 0.1) << "of logits whose deviation is 2.9";
+  EXPECT_GT(off[2], 4 * off[1]);
+  EXPECT_LT(off[2], 1.5);
+}
+
+TEST(Quantize, AWeightIsTheNearestOfItsGroupsNumbers) {
+  const auto model = read_golden("llama").model;
+  for (const auto to : {rounding::int8, rounding::int4}) {
+    const auto rounded = quantize(model, to);
+    const auto* plain = model.tensors->find("model.layers.0.mlp.down_proj.weight");
+    const auto* coded = rounded.tensors->find("model.layers.0.mlp.down_proj.weight")->coded;
+    ASSERT_NE(coded, nullptr);
+    const auto columns = plain->shape[1];
+    std::vector<float> values(columns);
+    for (std::uint64_t row = 0; row < plain->shape[0]; ++row) {
+      coded->values(row, 0, values);
+      for (std::uint64_t c = 0; c < columns; ++c) {
+        const auto scale = std::abs(coded->unit_of(row, c).scale);
+        const auto is = cpu::widen(plain->type, plain->data + (row * columns + c) * 4);
+        // Of 16 numbers there are eight on one side of 0 and seven on the other.
+        EXPECT_LE(std::abs(values[c] - is), scale * (to == rounding::int4 ? 1.001F : 0.501F));
+      }
+    }
+  }
+}
+
+TEST(Quantize, LeavesWhatIsNoMatrixOfALayerAndTellsItselfApart) {
+  const auto model = read_golden("mixtral").model;
+  const auto rounded = quantize(model, rounding::int8);
+  for (const auto& need : tensors_of(model.configuration)) {
+    const bool matrix =
+        need.name.find("_proj.weight") != std::string::npos || need.name.find(".experts.") != std::string::npos;
+    EXPECT_EQ(rounded.tensors->find(need.name)->coded != nullptr, matrix) << need.name;
+  }
+  const auto print = [&](const model_directory& of) { return fingerprint(of.configuration, *of.tensors); };
+  EXPECT_NE(print(model), print(rounded));
+  EXPECT_NE(print(rounded), print(quantize(model, rounding::int4)));
+  EXPECT_EQ(print(rounded), print(quantize(model, rounding::int8)));
+  EXPECT_EQ(quantization_in_words(rounded), "int8 (rounded as it is loaded)");
+  EXPECT_EQ(quantization_in_words(model), "");
+}
 
 } // namespace
 } // namespace godwit::gpu::model

@@ -42,6 +42,17 @@ struct mixture_config {
   bool normed = true;        ///< the weights of those that are chosen add up to one, else those of all
 };
 
+/// How files keep the matrices of layers in fewer bits, as config.json's quantization_config says. Which matrices, and
+/// how many of their weights share a scale, is for the tensors to say.
+struct quantization_config {
+  enum class method_kind : std::uint8_t { none, fp8, compressed, gptq, awq };
+  method_kind method = method_kind::none;
+  /// gptq: the files say of a zero one less than it is.
+  bool zeros_less_one = false;
+  /// fp8, compressed: rows and columns that share a scale, where the file says so; 0: it does not.
+  std::uint32_t block_rows = 0, block_columns = 0;
+};
+
 /// A decoder-only transformer of the Llama family, as read from config.json and generation_config.json.
 struct config {
   family kind = family::llama;
@@ -64,6 +75,7 @@ struct config {
   bool mlp_bias = false;
   std::optional<std::uint32_t> sliding_window; ///< Mistral 7B v0.1: attention sees this many positions back
   data_type type = data_type::bf16;            ///< torch_dtype
+  quantization_config quantization;            ///< of the files
   std::optional<protocols::token_id> bos;
   std::vector<protocols::token_id> eos; ///< from both files, without repeats
   /// Defaults of generation_config.json, absent where the file has none.

@@ -11,12 +11,18 @@
 
 namespace godwit::gpu::model {
 
+class coded_matrix;
+
 /// A tensor as it lies in the file: row-major, little-endian. Valid while its `weights` lives.
+///
+/// A matrix that is kept in codes (docs/serving.md, "Quantized weights") has no `data`: `coded` says what it means.
+/// `type` is then that of the tensors around it, and `bytes` what it would take in that.
 struct tensor_view {
   data_type type = data_type::f32;
   std::vector<std::uint64_t> shape;
   const std::byte* data = nullptr;
   std::uint64_t bytes = 0;
+  const coded_matrix* coded = nullptr;
 };
 
 /// The tensors of a model by their Hugging Face names. Implemented over memory-mapped safetensors files, the embedded

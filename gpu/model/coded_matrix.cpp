@@ -1,0 +1,47 @@
+#include "model/coded_matrix.hpp"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+
+namespace godwit::gpu::model {
+
+float widen_e4m3(std::uint8_t code) noexcept {
+  const std::uint32_t size = code & 127U, sign = std::uint32_t{code & 128U} << 24U;
+  const float magnitude =
+      size < 8 ? static_cast<float>(size) * 0x1p-9F : std::bit_cast<float>((size << 20U) + (120U << 23U));
+  return std::bit_cast<float>(std::bit_cast<std::uint32_t>(magnitude) | sign);
+}
+
+std::string to_string(coding kind) {
+  switch (kind) {
+  case coding::int4:
+    return "int4";
+  case coding::int8:
+    return "int8";
+  case coding::e4m3:
+    return "fp8";
+  }
+  return "?";
+}
+
+void coded_matrix::values(std::uint64_t row, std::uint64_t first, std::span<float> out) const {
+  constexpr std::size_t piece = 256;
+  std::array<std::uint8_t, piece> read{};
+  const auto group = std::max<std::uint64_t>(1, shape_.group);
+  for (std::size_t done = 0; done < out.size();) {
+    const auto column = first + done;
+    const auto in_group = static_cast<std::size_t>(group - column % group);
+    const auto some = std::span(read).first(std::min({piece, in_group, out.size() - done}));
+    codes(row, column, some);
+    const auto [scale, zero] = unit_of(row, column);
+    for (const auto code : some) {
+      const auto plain = shape_.kind == coding::e4m3   ? widen_e4m3(code)
+                         : shape_.kind == coding::int8 ? static_cast<float>(static_cast<std::int8_t>(code) - zero)
+                                                       : static_cast<float>(static_cast<std::int32_t>(code) - zero);
+      out[done++] = plain * scale;
+    }
+  }
+}
+
+} // namespace godwit::gpu::model

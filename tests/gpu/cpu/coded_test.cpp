@@ -1,0 +1,150 @@
+// Weights in codes: the same bits as of the weights that they mean.
+#include "cpu/coded_panels.hpp"
+#include "gpu/cpu/kernel_support.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+namespace godwit::gpu::cpu::testing {
+namespace {
+
+using model::coded_matrix;
+
+/// Any codes, with any scales and zeros, which change from group to group.
+class random_codes final : public coded_matrix {
+public:
+  random_codes(shape of, unsigned seed, float size = 0.02F) : coded_matrix(of), random_(seed) {
+    std::uniform_int_distribution<int> any(0, 255), scale(64, 255);
+    codes_.resize(of.rows * of.columns);
+    for (auto& code : codes_)
+      code = static_cast<std::uint8_t>(of.kind == model::coding::int4 ? any(random_) % 16 : any(random_));
+    if (of.kind == model::coding::e4m3) // 127 and 255 are no numbers
+      for (auto& code : codes_) code = static_cast<std::uint8_t>((code & 127U) == 127U ? code - 1U : code);
+    groups_ = (of.columns + of.group - 1) / of.group;
+    for (std::uint64_t i = 0; i < of.rows * groups_; ++i)
+      units_.push_back({size * static_cast<float>(scale(random_)) / 256.0F, of.zeros ? any(random_) % 17 : 0});
+  }
+  void codes(std::uint64_t row, std::uint64_t first, std::span<std::uint8_t> out) const override {
+    std::copy_n(codes_.begin() + static_cast<std::ptrdiff_t>(row * dimensions().columns + first), out.size(),
+                out.begin());
+  }
+  [[nodiscard]] unit unit_of(std::uint64_t row, std::uint64_t column) const override {
+    return units_[row * groups_ + column / dimensions().group];
+  }
+  [[nodiscard]] std::vector<std::span<const std::byte>> sources() const override { return {}; }
+
+private:
+  std::mt19937 random_;
+  std::uint64_t groups_ = 1;
+  std::vector<std::uint8_t> codes_;
+  std::vector<unit> units_;
+};
+
+model::coding kind_of(coding code) {
+  return code == coding::int4 ? model::coding::int4 : code == coding::int8 ? model::coding::int8 : model::coding::e4m3;
+}
+
+aligned<std::byte> packed_codes(const coded_matrix& from, coding code) {
+  const auto& is = from.dimensions();
+  const auto rows = static_cast<std::uint32_t>(is.rows), depth = static_cast<std::uint32_t>(is.columns);
+  const std::size_t panel = round_up(depth, tile_depth) / tile_depth * coded_tile_bytes(code);
+  aligned<std::byte> packed(panel * ((rows + lanes - 1) / lanes) + 65536);
+  for (std::uint32_t row = 0; row < rows; row += lanes) {
+    coded_row sources[lanes];
+    for (std::uint32_t c = 0; c < lanes && row + c < rows; ++c) sources[c] = {&from, row + c, 0};
+    pack_coded_panel(code, sources, depth, packed.data() + row / lanes * panel);
+  }
+  return packed;
+}
+
+using set_and_codes = std::tuple<isa, coding, storage>;
+
+class CodedGemm : public ::testing::TestWithParam<set_and_codes> {
+protected:
+  void SetUp() override {
+    if (std::get<0>(GetParam()) > best_isa())
+      GTEST_SKIP() << "this machine has no " << to_string(std::get<0>(GetParam()));
+  }
+  static void expect_same(shape s, std::uint64_t group = 64, float size = 0.02F) {
+    const auto [set, code, kind] = GetParam();
+    const random_codes codes({kind_of(code), s.columns, s.depth, group, code == coding::int4}, 5, size);
+    std::vector<float> meant(std::size_t{s.columns} * s.depth);
+    for (std::uint32_t row = 0; row < s.columns; ++row)
+      codes.values(row, 0, std::span(meant).subspan(std::size_t{row} * s.depth, s.depth));
+    const auto x = random_values(std::size_t{s.rows} * s.depth, 1);
+    const auto expected = product(set, kind, x, packed_weights(kind, meant, s.columns, s.depth), s);
+    for (const bool fetch_ahead : {false, true}) {
+      const auto y = product(set, kind, x, packed_codes(codes, code), s, fetch_ahead, code);
+      ASSERT_TRUE(same_bits(y.data(), expected.data(), y.size()))
+          << s.rows << " rows, " << s.columns << " columns, depth " << s.depth;
+    }
+  }
+};
+
+TEST_P(CodedGemm, GivesTheBitsOfWhatIsMeantForEveryNumberOfRows) {
+  for (std::uint32_t rows = 1; rows <= 40; ++rows) expect_same({rows, 80, 96});
+}
+
+TEST_P(CodedGemm, GivesTheBitsOfWhatIsMeantForOddShapes) {
+  expect_same({1, 1, 1}, 1);
+  expect_same({3, 17, 33}, 32);
+  expect_same({1, 150, 40}, 40);
+  expect_same({5, 31, 2080}, 128);
+  expect_same({33, 16, 1100}, 1100);
+  expect_same({300, 24, 1056}, 32);
+}
+
+TEST_P(CodedGemm, GivesTheBitsOfWhatIsMeantWhateverItsSize) {
+  expect_same({1, 48, 256}, 32, 1e-30F);
+  expect_same({7, 48, 256}, 32, 1e30F);
+}
+
+INSTANTIATE_TEST_SUITE_P(Sets, CodedGemm,
+                         ::testing::Combine(::testing::Values(isa::scalar, isa::avx2, isa::avx512, isa::amx),
+                                            ::testing::Values(coding::int4, coding::int8, coding::e4m3),
+                                            ::testing::Values(storage::bf16, storage::f32)),
+                         [](const auto& named) {
+                           return to_string(std::get<0>(named.param)) + "_" +
+                                  model::to_string(kind_of(std::get<1>(named.param))) +
+                                  (std::get<2>(named.param) == storage::bf16 ? "_bf16" : "_f32");
+                         });
+
+TEST(CodedMatrix, EveryFloatOfEightBitsIsWhatItsPartsSay) {
+  for (int code = 0; code < 256; ++code) {
+    const int exponent = code >> 3 & 15, mantissa = code & 7;
+    const double size = exponent == 0 ? std::ldexp(mantissa / 8.0, -6) : std::ldexp(1 + mantissa / 8.0, exponent - 7);
+    const auto value = model::widen_e4m3(static_cast<std::uint8_t>(code));
+    EXPECT_EQ(std::abs(value), size) << code;
+    EXPECT_EQ(std::signbit(value), code >= 128) << code;
+  }
+}
+
+TEST(CodedMatrix, SaysWhatSomeColumnsMeanFromAnyColumnOn) {
+  const random_codes codes({model::coding::int4, 3, 200, 64, true}, 3);
+  std::vector<float> all(200);
+  codes.values(1, 0, all);
+  for (const std::size_t first : {0U, 1U, 63U, 64U, 190U})
+    for (const std::size_t count : {1U, 5U, 10U}) {
+      std::vector<float> some(count);
+      codes.values(1, first, some);
+      EXPECT_TRUE(std::equal(some.begin(), some.end(), all.begin() + static_cast<std::ptrdiff_t>(first)));
+    }
+}
+
+TEST(CodedMatrix, StaysInItsCodesWhereKernelsCanReadThem) {
+  const auto coding_for = [](coded_matrix::shape is, std::uint64_t first_column = 0) {
+    const random_codes codes(is, 1);
+    const model::tensor_view view{model::data_type::bf16, {is.rows, is.columns}, nullptr, 0, &codes};
+    return coding_of(matrix_source{{{&view, 0, is.rows, first_column}}, false, {}});
+  };
+  EXPECT_EQ(coding_for({model::coding::int4, 16, 64, 32, true}), coding::int4);
+  EXPECT_EQ(coding_for({model::coding::int4, 16, 64, 16, true}), coding::none) << "two scales in a tile";
+  EXPECT_EQ(coding_for({model::coding::int8, 16, 100, 100, false}), coding::int8) << "a scale for each row";
+  EXPECT_EQ(coding_for({model::coding::int8, 16, 64, 32, true}), coding::none) << "zeros";
+  EXPECT_EQ(coding_for({model::coding::e4m3, 16, 64, 64, false}, 32), coding::e4m3);
+  EXPECT_EQ(coding_for({model::coding::e4m3, 16, 64, 64, false}, 16), coding::none) << "tiles that begin within one";
+}
+
+} // namespace
+} // namespace godwit::gpu::cpu::testing

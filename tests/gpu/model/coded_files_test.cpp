@@ -1,0 +1,256 @@
+#include "model/coded_files.hpp"
+
+#include "gpu/model/model_files.hpp"
+
+#include <godwit/gpu/model/error.hpp>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <fstream>
+#include <iterator>
+#include <map>
+#include <set>
+#include <vector>
+
+namespace godwit::gpu::model {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using method_kind = quantization_config::method_kind;
+
+/// Tensors of one layer, which tests break.
+struct layer_files {
+  struct one {
+    std::string type;
+    std::vector<std::uint64_t> shape;
+    std::vector<std::byte> bytes;
+  };
+  std::map<std::string, one> all;
+  quantization_config by;
+
+  void add(const std::string& part, const std::string& type, std::vector<std::uint64_t> shape, int fill = 0) {
+    std::uint64_t count = type == "I64"                       ? 8
+                          : type == "I32" || type == "F32"    ? 4
+                          : type == "I8" || type == "F8_E4M3" ? 1
+                                                              : 2;
+    for (const auto size : shape) count *= size;
+    all["layer." + part] = {type, std::move(shape), std::vector<std::byte>(count, static_cast<std::byte>(fill))};
+  }
+  template <class T> void put(const std::string& part, const std::vector<T>& values) {
+    auto& bytes = all.at("layer." + part).bytes;
+    ASSERT_EQ(bytes.size(), values.size() * sizeof(T));
+    std::memcpy(bytes.data(), values.data(), bytes.size());
+  }
+  [[nodiscard]] found_matrix find(std::uint64_t rows = 16, std::uint64_t columns = 64) const {
+    const stored_lookup look = [this](std::string_view name) -> std::optional<stored_tensor> {
+      const auto found = all.find(std::string(name));
+      if (found == all.end()) return std::nullopt;
+      return stored_tensor{found->second.type, found->second.shape, found->second.bytes};
+    };
+    return find_coded(by, "layer", rows, columns, look, "model.safetensors");
+  }
+  [[nodiscard]] std::string error() const {
+    try {
+      (void)find();
+    } catch (const model_error& failure) {
+      return failure.what();
+    }
+    return "";
+  }
+};
+
+layer_files gptq() {
+  layer_files f;
+  f.by = {method_kind::gptq, true, 0, 0};
+  f.add("qweight", "I32", {8, 16});
+  f.add("qzeros", "I32", {2, 2});
+  f.add("scales", "F16", {2, 16});
+  f.add("g_idx", "I32", {64});
+  std::vector<std::int32_t> order(64);
+  for (int i = 0; i < 64; ++i) order[static_cast<std::size_t>(i)] = i / 32;
+  f.put("g_idx", order);
+  return f;
+}
+layer_files awq() {
+  layer_files f;
+  f.by = {method_kind::awq, false, 0, 0};
+  f.add("qweight", "I32", {64, 2});
+  f.add("qzeros", "I32", {2, 2});
+  f.add("scales", "F16", {2, 16});
+  return f;
+}
+layer_files packed() {
+  layer_files f;
+  f.by = {method_kind::compressed, false, 0, 0};
+  f.add("weight_packed", "I32", {16, 8});
+  f.add("weight_scale", "BF16", {16, 2});
+  f.add("weight_zero_point", "I32", {2, 2});
+  return f;
+}
+layer_files blocks() {
+  layer_files f;
+  f.by = {method_kind::fp8, false, 8, 32};
+  f.add("weight", "F8_E4M3", {16, 64});
+  f.add("weight_scale_inv", "F32", {2, 2});
+  return f;
+}
+
+TEST(CodedFiles, ThoseOfEachToolAreFoundWithAllTheirTensors) {
+  for (const auto& files : {gptq(), awq(), packed(), blocks()}) {
+    const auto found = files.find();
+    ASSERT_NE(found.matrix, nullptr);
+    EXPECT_EQ(found.matrix->dimensions().group, 32U);
+    const std::set<std::string> names(found.names.begin(), found.names.end());
+    EXPECT_EQ(names.size(), files.all.size());
+    std::vector<float> values(64);
+    for (std::uint64_t row = 0; row < 16; ++row) found.matrix->values(row, 0, values);
+  }
+}
+
+TEST(CodedFiles, AMatrixThatIsNotInCodesIsNone) {
+  layer_files f;
+  f.by.method = method_kind::compressed;
+  f.add("weight", "BF16", {16, 64});
+  EXPECT_EQ(f.find().matrix, nullptr);
+  f.by.method = method_kind::gptq;
+  EXPECT_EQ(f.find().matrix, nullptr);
+  EXPECT_EQ(layer_files{}.find().matrix, nullptr);
+}
+
+TEST(CodedFiles, WhatIsMissingOrOfAnotherShapeIsNamed) {
+  for (const auto* part : {"qzeros", "scales"}) {
+    auto f = gptq();
+    f.all.erase(std::string("layer.") + part);
+    EXPECT_THAT(f.error(), AllOf(HasSubstr(std::string("layer.") + part), HasSubstr("missing")));
+  }
+  const auto broken = [](layer_files f, const std::string& part, const std::string& type,
+                         std::vector<std::uint64_t> shape) {
+    f.add(part, type, std::move(shape));
+    const auto error = f.error();
+    EXPECT_THAT(error, AllOf(HasSubstr("\"layer." + part + "\" is " + type), HasSubstr("should be"))) << part;
+  };
+  broken(gptq(), "qweight", "I32", {8, 15});
+  broken(gptq(), "qweight", "I64", {8, 16});
+  broken(gptq(), "qweight", "I32", {0});
+  broken(gptq(), "qzeros", "I32", {3, 2});
+  broken(gptq(), "scales", "F16", {2, 15});
+  broken(gptq(), "scales", "F16", {3, 16}); // groups that do not come out even
+  broken(gptq(), "scales", "I32", {2, 16});
+  broken(gptq(), "g_idx", "I32", {63});
+  broken(awq(), "qweight", "I32", {64, 3});
+  broken(awq(), "qzeros", "I32", {2, 1});
+  broken(awq(), "scales", "BF16", {0, 16});
+  broken(packed(), "weight_packed", "I32", {16, 7});
+  broken(packed(), "weight_packed", "I32", {15, 8});
+  broken(packed(), "weight_scale", "F64", {16, 2});
+  broken(packed(), "weight_scale", "BF16", {16, 3});
+  broken(packed(), "weight_scale", "BF16", {});
+  broken(packed(), "weight_scale", "BF16", {16, 0});
+  broken(packed(), "weight_zero_point", "I32", {16, 2});
+  broken(packed(), "weight_shape", "I64", {2}); // of zeros
+  broken(blocks(), "weight", "F8_E4M3", {16, 63});
+  broken(blocks(), "weight_scale_inv", "F32", {3, 2});
+  broken(blocks(), "weight_scale_inv", "F32", {2, 2, 2});
+  broken(blocks(), "weight_scale_inv", "F32", {0});
+}
+
+TEST(CodedFiles, GroupsThatThereAreNotAreRefused) {
+  for (const std::int32_t wrong : {2, -2}) {
+    auto f = gptq();
+    std::vector<std::int32_t> order(64, 1);
+    order[5] = wrong;
+    f.put("g_idx", order);
+    EXPECT_THAT(f.error(), HasSubstr("of groups below 2"));
+  }
+  auto unset = packed(); // as compressed-tensors leaves it where it was not used
+  unset.add("weight_g_idx", "I32", {64}, 0xff);
+  EXPECT_EQ(unset.find().matrix->dimensions().group, 32U);
+}
+
+TEST(CodedFiles, ColumnsInTheOrderOfActivationsHaveTheirOwnGroups) {
+  auto f = gptq();
+  std::vector<std::int32_t> order(64);
+  for (std::size_t i = 0; i < 64; ++i) order[i] = i % 2;
+  f.put("g_idx", order);
+  std::vector<std::uint16_t> scales(32);
+  for (std::size_t i = 0; i < 32; ++i) scales[i] = i < 16 ? 0x3c00 : 0x4000; // 1 and 2
+  f.put("scales", scales);
+  f.put("qweight", std::vector<std::uint32_t>(128, 0x55555555U)); // fives, and the zeros are 1
+  const auto found = f.find();
+  EXPECT_EQ(found.matrix->dimensions().group, 0U);
+  std::vector<float> values(64);
+  found.matrix->values(3, 0, values);
+  for (std::size_t i = 0; i < 64; ++i) EXPECT_EQ(values[i], i % 2 == 0 ? 4.0F : 8.0F);
+}
+
+TEST(CodedFiles, ZerosOfGptqAreOneMoreInItsFirstFormat) {
+  auto f = gptq();
+  f.put("scales", std::vector<std::uint16_t>(32, 0x3c00));
+  std::vector<float> one(1);
+  f.find().matrix->values(0, 0, one);
+  EXPECT_EQ(one[0], -1.0F);
+  f.by.zeros_less_one = false;
+  f.find().matrix->values(0, 0, one);
+  EXPECT_EQ(one[0], 0.0F);
+}
+
+// --- whole models
+
+tests::file_map golden_files(const std::string& name) {
+  tests::file_map files;
+  const auto directory = std::filesystem::path(GODWIT_SOURCE_DIR) / "tests/gpu/model/golden/quantized" / name;
+  for (const auto* file : {"config.json", "tokenizer.json", "model.safetensors"}) {
+    std::ifstream in(directory / file, std::ios::binary);
+    const std::string text((std::istreambuf_iterator<char>(in)), {});
+    files[file] = tests::bytes_of_text(text);
+  }
+  return files;
+}
+
+TEST(QuantizedModel, ABiasThatAddsSomethingIsNotLeftOut) {
+  auto files = golden_files("gptq4");
+  EXPECT_EQ(tests::error_of(files), "");
+  auto& bytes = files.at("model.safetensors");
+  const auto text = tests::text_of_bytes(bytes);
+  const auto entry = text.find("model.layers.0.self_attn.o_proj.bias");
+  ASSERT_NE(entry, std::string::npos);
+  const auto offsets = text.find("data_offsets\":[", entry) + 15;
+  std::uint64_t header = 0;
+  std::memcpy(&header, bytes.data(), 8);
+  bytes[8 + header + std::stoull(text.substr(offsets))] = std::byte{1};
+  EXPECT_THAT(tests::error_of(files), HasSubstr("o_proj.bias"));
+}
+
+TEST(QuantizedModel, WhatIsNotSupportedIsSaidByTheFieldsName) {
+  const auto error_with = [](const std::string& name, const std::string& from, const std::string& to) {
+    auto files = golden_files(name);
+    tests::replace(files, "config.json", from, to);
+    return tests::error_of(files);
+  };
+  EXPECT_THAT(
+      error_with("awq4", R"("quant_method": "awq")", R"("quant_method": "bitsandbytes")"),
+      AllOf(HasSubstr("quantization_config.quant_method: \"bitsandbytes\" is not supported"), HasSubstr("\"gptq\"")));
+  EXPECT_THAT(error_with("awq4", R"("version": "gemm")", R"("version": "gemv")"), HasSubstr("version"));
+  EXPECT_THAT(error_with("awq4", R"("bits": 4)", R"("bits": 3)"), HasSubstr("bits"));
+  EXPECT_THAT(error_with("gptq4", R"("checkpoint_format": "gptq")", R"("checkpoint_format": "marlin")"),
+              HasSubstr("checkpoint_format"));
+  EXPECT_THAT(error_with("gptq4", R"("bits": 4)", R"("bits": 2)"), HasSubstr("bits"));
+  EXPECT_THAT(error_with("fp8-block", R"("fmt": "e4m3")", R"("fmt": "e5m2")"), HasSubstr("fmt"));
+  EXPECT_THAT(error_with("packed4", R"("format": "pack-quantized")", R"("format": "marlin-24")"), HasSubstr("format"));
+  EXPECT_THAT(error_with("packed4", R"("num_bits": 4)", R"("num_bits": 3)"), HasSubstr("num_bits"));
+  EXPECT_THAT(error_with("packed4-asym", R"("transform_config": {})", R"("transform_config": {"a": 1})"),
+              HasSubstr("transform_config"));
+  EXPECT_THAT(
+      error_with("packed4-asym", R"("sparsity_config": {})", R"("sparsity_config": {"format": "sparse-24-bitmask"})"),
+      HasSubstr("sparsity_config.format"));
+}
+
+TEST(QuantizedModel, ScalesOfKvAndActivationsAreLeftAside) {
+  EXPECT_EQ(tests::error_of(golden_files("fp8-tensor")), "") << "it has input scales";
+}
+
+} // namespace
+} // namespace godwit::gpu::model
