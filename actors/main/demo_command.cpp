@@ -38,6 +38,7 @@ struct demo_options {
   device_choice device = device_choice::automatic;
   bool deterministic = false;
   std::uint32_t tensor_parallel = 1, pipeline_parallel = 1;
+  gpu::model::rounding quantization = gpu::model::rounding::none;
 };
 
 /// Entries that the built-in model has learnt well.
@@ -165,6 +166,7 @@ serve_settings settings_of(const demo_options& options) {
   settings.instances.deterministic = options.deterministic;
   settings.instances.tensor_parallel = options.tensor_parallel;
   settings.instances.pipeline_parallel = options.pipeline_parallel;
+  settings.model.quantization = options.quantization;
   settings.http.listen = "127.0.0.1:0";
   settings.control.listen.clear();
   settings.log.levels = "off"; // the kill is part of the show
@@ -179,7 +181,7 @@ serve_settings settings_of(const demo_options& options) {
 int perform(const demo_options& options, const serve_settings& settings, chosen_device cuda, signals& stop,
             runtime::log::logger log, tracing& records) {
   stage out(options.json);
-  auto model = open_served_model(options.model);
+  auto model = open_served_model(options.model, settings.model.quantization);
   if (!model) return std::cerr << "godwit: " << model.error().line << '\n', model.error().exit_code;
   auto started = serving::start(settings, std::move(*model), std::move(log), &records, {}, std::move(cuda));
   if (!started) return std::cerr << "godwit: " << started.error().line << '\n', started.error().exit_code;
@@ -307,6 +309,7 @@ void add_demo_command(CLI::App& app, command_result& result) {
   command->add_option("--pipeline-parallel", options->pipeline_parallel, "Devices that each have some of its layers")
       ->check(CLI::Range(1, 64))
       ->capture_default_str();
+  add_quantization_option(*command, options->quantization);
   command->add_option("--trace", options->trace, "Record every message with its content, for godwit trace")
       ->type_name("FILE");
   command->callback([options, &result] { result.run = [options] { return demo(*options); }; });

@@ -6,6 +6,7 @@
 #include <godwit/gpu/model/adapter.hpp>
 #include <godwit/gpu/model/file_source.hpp>
 #include <godwit/gpu/model/model_directory.hpp>
+#include <godwit/gpu/model/quantize.hpp>
 #include <godwit/gpu/model/random_model.hpp>
 #include <godwit/protocols/expected.hpp>
 
@@ -100,6 +101,8 @@ std::string table_of(const model::model_directory& m) {
       {"tokenizer", fmt::format("{} tokens", m.tokens->size())},
       {"chat template", m.chat_template ? "yes" : "no"},
   };
+  if (const auto quantized = model::quantization_in_words(m); !quantized.empty())
+    rows.emplace_back("quantization", quantized);
   if (c.mixture.experts > 0)
     rows.emplace_back("experts", fmt::format("{} a layer, {} for each token; {} parameters compute it",
                                              c.mixture.experts, c.mixture.chosen, in_words(parameters_for_a_token(c))));
@@ -117,6 +120,7 @@ std::string json_of(const model::model_directory& m) {
       {"parameters", parameters_of(c)},
       {"weight_bytes", m.tensors->total_bytes()},
       {"type", model::to_string(c.type)},
+      {"quantization", model::quantization_in_words(m)},
       {"layers", c.layers},
       {"hidden", c.hidden},
       {"intermediate", c.intermediate},

@@ -76,7 +76,7 @@ int run_node(node_command_options& options) {
     if (const auto why = why_not_writable(file))
       return fail("runtime.ready_file: cannot write '" + file + "': " + *why, 2);
   ready_file ready(settings.runtime.ready_file, *log);
-  auto model = open_served_model(options.settings.model);
+  auto model = open_served_model(options.settings.model, settings.model.quantization);
   if (!model) return fail(model.error().line, model.error().exit_code);
   auto device = choose_device(settings, log->component("device"));
   if (!device) return fail(device.error().line, 1);

@@ -10,6 +10,7 @@
 #include <godwit/gpu/cpu/kv_geometry.hpp>
 #include <godwit/gpu/cuda/kv_geometry.hpp>
 #include <godwit/gpu/model/fingerprint.hpp>
+#include <godwit/gpu/model/quantize.hpp>
 #include <godwit/transport/tls/gate.hpp>
 
 #include <algorithm>
@@ -25,7 +26,9 @@
 
 namespace godwit::main {
 
-protocols::expected<gpu::model::model_directory, start_error> open_served_model(const std::string& directory) {
+namespace {
+
+protocols::expected<gpu::model::model_directory, start_error> open_as_it_is(const std::string& directory) {
   if (directory.empty() || directory == "default") {
     auto files = gpu::model::embedded_model();
     if (!files) return protocols::unexpected(start_error{"this build has no embedded model; name a model directory"});
@@ -36,6 +39,19 @@ protocols::expected<gpu::model::model_directory, start_error> open_served_model(
   auto model = gpu::model::open_model(std::filesystem::path(directory));
   if (!model) return protocols::unexpected(start_error{model.error().what(), 2});
   return std::move(*model);
+}
+
+} // namespace
+
+protocols::expected<gpu::model::model_directory, start_error> open_served_model(const std::string& directory,
+                                                                                gpu::model::rounding to) {
+  auto model = open_as_it_is(directory);
+  if (!model) return model;
+  try {
+    return gpu::model::quantize(std::move(*model), to);
+  } catch (const gpu::model::model_error& error) {
+    return protocols::unexpected(start_error{std::string("--quantization: ") + error.what() + "; leave it out", 2});
+  }
 }
 
 protocols::expected<std::shared_ptr<const protocols::openai::chat_template>, start_error>

@@ -9,6 +9,7 @@
 #include <godwit/actors/llumlet.hpp>
 #include <godwit/actors/membership.hpp>
 #include <godwit/gpu/model/model_directory.hpp>
+#include <godwit/gpu/model/rounding.hpp>
 #include <godwit/protocols/expected.hpp>
 #include <godwit/protocols/messages/status.hpp>
 #include <godwit/protocols/openai/chat_template.hpp>
@@ -24,9 +25,9 @@
 /// What `godwit serve` and `godwit node` make of the settings alike, so that an instance is the same wherever it runs.
 namespace godwit::main {
 
-/// Opens the model at `directory`; empty or "default": the one that is compiled in.
+/// Opens the model at `directory`; empty or "default": the one that is compiled in. Its weights are rounded to `to`.
 [[nodiscard]] protocols::expected<gpu::model::model_directory, start_error>
-open_served_model(const std::string& directory);
+open_served_model(const std::string& directory, gpu::model::rounding to = gpu::model::rounding::none);
 
 /// How conversations are told to the model: by the template that the settings name, else by its own, else as ChatML. A
 /// template that is not understood is an error.

@@ -263,7 +263,7 @@ int measure_profile(const profile_options& options, std::ostream& out, std::ostr
   if (options.context_max != 0 && options.context_max < context_least)
     return usage(fmt::format("--context {}: expected at least {} tokens, or 0 for the model's own", options.context_max,
                              context_least));
-  const auto model = open_served_model(options.model);
+  const auto model = open_served_model(options.model, options.quantization);
   if (!model) {
     fail(model.error().line);
     return model.error().exit_code;
@@ -339,6 +339,7 @@ void add_profile_command(CLI::App& app, command_result& result) {
       ->type_name("T")
       ->check(between(0.0, 2.0))
       ->capture_default_str();
+  add_quantization_option(*command, f->options.quantization);
   command->add_option("--context", f->options.context_max, "The longest sequence that is measured; 0: the model's")
       ->type_name("TOKENS")
       ->capture_default_str();

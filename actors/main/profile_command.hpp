@@ -3,6 +3,8 @@
 #include "main/command.hpp"
 #include "main/device_choice.hpp"
 
+#include <godwit/gpu/model/rounding.hpp>
+
 #include <CLI/CLI.hpp>
 
 #include <chrono>
@@ -24,8 +26,9 @@ struct profile_options {
   std::uint32_t instances = 1;         ///< of this machine: the others run while one is measured
   std::uint32_t step_tokens_max = 512; ///< the longest step that is measured
   std::uint32_t sequences_max = 256;   ///< that decode in a step that is measured; a server's llumlet.sequences_max
-  std::uint32_t context_max = 0;       ///< the longest sequence that is measured; 0: the model's
-  float temperature = 1.0F;            ///< that tokens are drawn with; 0: greedy
+  gpu::model::rounding quantization = gpu::model::rounding::none; ///< of the weights
+  std::uint32_t context_max = 0; ///< the longest sequence that is measured; 0: the model's
+  float temperature = 1.0F;      ///< that tokens are drawn with; 0: greedy
   std::chrono::milliseconds time_max{45'000};
   std::string name;   ///< of the profile; empty: MODEL-DEVICE
   std::string output; ///< a file for the profile; empty: none

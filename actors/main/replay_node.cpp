@@ -57,7 +57,7 @@ protocols::expected<runtime::sim::replay_result, start_error> replay_node(runtim
   if (version != GODWIT_VERSION)
     return protocols::unexpected(start_error{"cannot replay: it was recorded by godwit " + std::string(version) +
                                              ", and this is " GODWIT_VERSION});
-  auto model = open_served_model(std::string(recorded.fact(0, "model")));
+  auto model = open_served_model(std::string(recorded.fact(0, "model")), settings->model.quantization);
   if (!model) return protocols::unexpected(model.error());
   if (auto wrong = open_draft(*settings, *model)) return protocols::unexpected(std::move(*wrong));
   auto identity = identity_of(*settings, *model);

@@ -66,7 +66,7 @@ int serve(command_settings& options) {
       return 2;
     }
   ready_file ready(settings.runtime.ready_file, *log);
-  auto model = open_served_model(options.model);
+  auto model = open_served_model(options.model, settings.model.quantization);
   if (!model) {
     std::cerr << "godwit: " << model.error().line << '\n';
     return model.error().exit_code;

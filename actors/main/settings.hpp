@@ -1,5 +1,6 @@
 #pragma once
 
+#include <godwit/gpu/model/rounding.hpp>
 #include <godwit/protocols/batching/settings.hpp>
 #include <godwit/protocols/batching/speculation.hpp>
 #include <godwit/protocols/policy/headroom.hpp>
@@ -35,7 +36,8 @@ struct serve_settings {
     std::string name;                 // as clients call the model; empty: the directory's name
     std::vector<std::string> aliases; // other names for it
     std::uint32_t context_max = 0;    // tokens; 0: what the model was made for
-    std::string chat_template;        // a file; empty: the model's own
+    gpu::model::rounding quantization = gpu::model::rounding::none;
+    std::string chat_template; // a file; empty: the model's own
     reasoning_format reasoning_parser = reasoning_format::none;
   } model;
   struct {

@@ -5,6 +5,7 @@
 #include <godwit/gpu/cpu/cpu_executor.hpp>
 #include <godwit/gpu/event.hpp>
 #include <godwit/gpu/model/adapter.hpp>
+#include <godwit/gpu/model/quantize.hpp>
 #include <godwit/gpu/model/random_model.hpp>
 
 #include <oneapi/dnnl/dnnl.hpp>
@@ -13,6 +14,7 @@
 #include <immintrin.h>
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdio>
@@ -285,6 +287,44 @@ void adapters(bench::session& session, const std::shared_ptr<const cpu::packed_m
   session.add(figure);
 }
 
+/// A step of a model whose matrices are kept in codes against that of the model that they mean. `requests`: rows that
+/// decode; `tokens`: of a prompt, where there is no request but one.
+void quantized(bench::session& session, const std::shared_ptr<const cpu::packed_model>& coded,
+               const std::shared_ptr<const cpu::packed_model>& plain, unsigned threads, std::uint32_t requests,
+               std::uint32_t tokens, const std::string& name) {
+  if (!session.wants(name)) return;
+  const std::uint32_t blocks = tokens / protocols::tokens_per_block + 9;
+  const cpu::cpu_executor_settings settings{.threads = threads, .blocks = requests * blocks};
+  const auto milliseconds_of = [&](executor& runner) {
+    const std::uint32_t steps = tokens == 1 ? 4 : 1;
+    double spent = 0;
+    for (std::uint32_t step = 0; step < steps; ++step) {
+      protocols::step_input input;
+      for (std::uint32_t i = 0; i < requests; ++i) {
+        auto& slice = input.slices.emplace_back();
+        slice.first_position = 128;
+        slice.tokens.assign(tokens, static_cast<protocols::token_id>(7 + i));
+        for (std::uint32_t block = 0; block < blocks; ++block) slice.blocks.emplace_back(i * blocks + block);
+        slice.samples = true;
+        slice.sampling.temperature = 0;
+      }
+      const double start = seconds();
+      const auto pass = runner.begin(std::move(input));
+      const event ran;
+      pass->advance(pass->layers(), [&](const std::string&) { ran.set(); });
+      ran.wait();
+      spent += seconds() - start;
+    }
+    return spent / steps * 1e3;
+  };
+  const auto ours = cpu::make_cpu_executor(coded, settings), reference = cpu::make_cpu_executor(plain, settings);
+  const auto result = bench::interleave(
+      session.repetitions(), [&] { return milliseconds_of(*ours); }, [&] { return milliseconds_of(*reference); });
+  auto figure = bench::compare(name, result, "ms", bench::figure::direction::at_most, 1.0);
+  figure.goal.reset(); // it depends on the machine's memory and its cores
+  session.add(figure);
+}
+
 // ---- oneDNN --------------------------------------------------------------------------------------------------------
 
 /// y = x W^T in bf16 with weights in the layout that oneDNN asks for.
@@ -387,6 +427,19 @@ int main(int argc, char** argv) {
     const auto* small_shape = model::find_random_model("160m"); // with the same vocabulary
     if (small_shape == nullptr) throw std::runtime_error("no model of the 160m shape");
     const auto small = cpu::pack_model(small_shape->configuration, *model::random_weights(small_shape->configuration));
+    for (const auto& [to, word] :
+         {std::pair{model::rounding::int8, "int8"}, std::pair{model::rounding::int4, "int4"}}) {
+      const auto name = std::string("engine/quantized_") + word + "_";
+      std::shared_ptr<const cpu::packed_model> coded; // where it is asked for
+      for (const unsigned threads : {1U, 2U})
+        for (const std::uint32_t requests : {1U, 4U, 16U, 0U}) {
+          const auto what = requests == 0 ? std::string("prefill_256") : "decode_" + std::to_string(requests);
+          const auto full = name + what + "_" + std::to_string(threads) + "t";
+          if (!session.wants(full)) continue;
+          if (!coded) coded = cpu::pack_model(config, *model::quantize(model::random_weights(config), config, to));
+          quantized(session, coded, model, threads, std::max(1U, requests), requests == 0 ? 256 : 1, full);
+        }
+    }
     for (const unsigned threads : {1U, 2U}) {
       const std::string suffix = "_" + std::to_string(threads) + "t";
       decode(session, model, threads, 128, "engine/decode" + suffix);
