@@ -66,8 +66,10 @@ function(godwit_compile_together target)
       set(ARG_AT_ONCE 10)
     endif()
     set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE ${ARG_AT_ONCE})
-    # g++ 12 takes a coroutine's frame for a type of a header where its file is included.
-    target_compile_options(${target} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>)
+    # g++ 12 takes a coroutine's frame for a type of a header where its file is included. And what a local name hides may
+    # be of another file; the presets that compile each by itself warn of the rest.
+    target_compile_options(${target} PRIVATE -Wno-shadow $<$<CXX_COMPILER_ID:GNU>:-Wshadow=local>
+                           $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>)
   endif()
 endfunction()
 

@@ -301,9 +301,9 @@ step_pace dispatcher::pace_of(std::size_t index) const noexcept {
 double dispatcher::expected_ttft(std::size_t index, const dispatch_demand& demand, std::uint32_t known,
                                  standing as) const noexcept {
   const auto& report = reports_[index];
-  const auto place = place_there(index, demand, as);
-  const auto picked = accounts_[index].before(place);
-  const expected_request request{demand.tokens, known, queued_behind(place, report.queue)};
+  const auto there = place_there(index, demand, as);
+  const auto picked = accounts_[index].before(there);
+  const expected_request request{demand.tokens, known, queued_behind(there, report.queue)};
   std::optional<double> room_within;
   if (const auto lacks = blocks_lacking(report, picked.blocks, request); lacks > 0 && moves_)
     if (free_beside(index) >= lacks) room_within = room_by_moves_ns;
@@ -313,11 +313,11 @@ double dispatcher::expected_ttft(std::size_t index, const dispatch_demand& deman
 
 queue_place dispatcher::place_there(std::size_t index, const dispatch_demand& demand, standing as) const noexcept {
   constexpr auto never = std::numeric_limits<std::int64_t>::max();
-  queue_place place{std::numeric_limits<std::int32_t>::max(), true, never, never, 0};
-  if (demand.in_queue && as == standing::own) place = place_in_queue(reports_[index].order, *demand.in_queue);
-  if (demand.in_queue) place.priority = demand.in_queue->priority;
-  place.serial = std::numeric_limits<std::uint64_t>::max();
-  return place;
+  queue_place there{std::numeric_limits<std::int32_t>::max(), true, never, never, 0};
+  if (demand.in_queue && as == standing::own) there = place_in_queue(reports_[index].order, *demand.in_queue);
+  if (demand.in_queue) there.priority = demand.in_queue->priority;
+  there.serial = std::numeric_limits<std::uint64_t>::max();
+  return there;
 }
 
 std::uint64_t dispatcher::free_beside(std::size_t index) const noexcept {

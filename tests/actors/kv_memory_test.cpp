@@ -251,7 +251,9 @@ TEST(KvMemory, WhoKeepsBlocksGetsThemInRegionsOfOneSize) {
       for (const auto& region : regions) ASSERT_EQ(region.bytes, regions.front().bytes);
       EXPECT_EQ(bytes_of(regions),
                 draft_heads == 0 ? expected(some_blocks) : expected_of_both(some_blocks, draft_heads));
-      if (draft_heads == 0) EXPECT_EQ(even->regions_per_block(), memory.regions_per_block()) << "they are already";
+      if (draft_heads == 0) {
+        EXPECT_EQ(even->regions_per_block(), memory.regions_per_block()) << "they are already";
+      }
       EXPECT_EQ(even->block_bytes(), memory.block_bytes());
     }
 }

@@ -20,7 +20,7 @@ struct told {
 };
 
 told parse(openai::tool_format format, std::string_view answer, std::size_t step) {
-  openai::tool_parser parser(format, {3, "f"});
+  openai::tool_parser parser(format, {3, "f", {}});
   told out;
   const auto add = [&](const openai::tool_parser::emission& piece) {
     out.text += piece.text;

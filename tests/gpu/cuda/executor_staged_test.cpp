@@ -148,8 +148,8 @@ TEST_F(CudaStaged, AllStagesHaveTheBlocksOfTheOneWithRoomForTheFewest) {
   EXPECT_NEAR(most, halves * 2 / 3, halves / 10) << "a block of three layers takes half as much again as one of two";
   EXPECT_NEAR(first, halves * 2 / 3, halves / 10);
   const auto parts = upload_stages(*backend_, config_, *weights_, layer_counts{2, 2});
-  const auto blocks_with = [&](std::optional<double> first) {
-    settings.memory_share_first = first;
+  const auto blocks_with = [&](std::optional<double> share) {
+    settings.memory_share_first = share;
     return backend_->make_executor(parts, settings, std::chrono::minutes(1))->info().blocks;
   };
   const auto all = blocks_with(std::nullopt);
