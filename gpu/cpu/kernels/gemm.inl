@@ -65,11 +65,10 @@ template <class Values> constexpr std::size_t panel_bytes(const gemm_job& job) {
   return job.depth / 32 * Values::tile_bytes;
 }
 
-/// All rows of one group of panels.
+/// All rows of one group of panels, which begin with the first of the tiles.
 template <class Values, int Panels>
-void product_panels(const gemm_job& job, tile_range tiles, const float* a, const std::byte* w, float* y) {
-  const std::size_t panel = panel_bytes<Values>(job);
-  w += tiles.first * Values::tile_bytes;
+void product_panels(const gemm_job& job, tile_range tiles, const float* a, const std::byte* w, std::size_t panel,
+                    float* y) {
   for (std::uint32_t top = 0; top < job.rows; top += 16, a += std::size_t(16) * job.depth) {
     const std::uint32_t tall = job.rows - top < 16 ? job.rows - top : 16;
     const std::size_t stride = std::size_t(tall) * 32;
@@ -91,13 +90,14 @@ void product_panels(const gemm_job& job, tile_range tiles, const float* a, const
 }
 
 template <class Values> void product_rows(const gemm_job& job, tile_range tiles, const float* a) {
-  const auto* w = static_cast<const std::byte*>(job.w);
+  const auto* w = static_cast<const std::byte*>(job.w) + tiles.first * Values::tile_bytes;
   const std::size_t panel = panel_bytes<Values>(job);
   std::uint32_t done = 0;
   for (; done + panels_per_block <= job.panels; done += panels_per_block)
-    product_panels<Values, panels_per_block>(job, tiles, a, w + done * panel, job.y + done * 16);
+    product_panels<Values, panels_per_block>(job, tiles, a, w + done * panel, panel, job.y + done * 16);
   if constexpr (panels_per_block > 1)
-    for (; done < job.panels; ++done) product_panels<Values, 1>(job, tiles, a, w + done * panel, job.y + done * 16);
+    for (; done < job.panels; ++done)
+      product_panels<Values, 1>(job, tiles, a, w + done * panel, panel, job.y + done * 16);
 }
 
 template <class Values, bool Stream> void product_row(const gemm_job& job, const float* a, std::uint32_t tiles) {
@@ -122,16 +122,11 @@ template <class Values> void product(const gemm_job& job, const float* a) {
   job.fetch_ahead ? product_row<Values, true>(job, a, tiles) : product_row<Values, false>(job, a, tiles);
 }
 
-/// What multiplies weights that are kept as they are meant, `Values`.
-template <class Values> struct vector_product {
-  const float* a; ///< the rows, widened
-  void operator()(const gemm_job& job) const { product<Values>(job, a); }
-};
-
 template <class Values, class Meant> void decode(const std::byte* w, std::size_t tiles, typename Meant::element* to) {
   for (std::size_t tile = 0; tile < tiles; ++tile, w += Values::tile_bytes)
 #pragma GCC unroll 2
     for (int pair = 0; pair < 16; ++pair, to += 32) {
+      if (pair * Values::unit_bytes % 64 == 0) prefetch(w + pair * Values::unit_bytes + prefetch_bytes);
       vec even, odd;
       Values::tile_pair(w, pair, even, odd);
       Meant::put_pair(to, even, odd);
@@ -156,6 +151,29 @@ template <class Values, class Meant, class Product> void product_decoded(const g
   }
 }
 
+/// The same for vectors: some tiles of a block of panels at a time, which stay in the cache.
+template <class Values, class Meant> void product_by_tiles(const gemm_job& job, const float* a) {
+  const auto* w = static_cast<const std::byte*>(job.w);
+  const std::size_t panel = panel_bytes<Values>(job);
+  const std::uint32_t tiles = job.depth / 32;
+  const auto block = [&]<int Panels>(tile_range some, std::uint32_t first) {
+    const std::size_t decoded = some.count * Meant::tile_bytes;
+    auto* const to = static_cast<std::byte*>(job.decoded);
+    for (int c = 0; c < Panels; ++c)
+      decode<Values, Meant>(w + (first + c) * panel + some.first * Values::tile_bytes, some.count,
+                            reinterpret_cast<typename Meant::element*>(to + c * decoded));
+    product_panels<Meant, Panels>(job, some, a, to, decoded, job.y + std::size_t(first) * 16);
+  };
+  for (std::uint32_t first = 0; first < tiles; first += tiles_per_pass) {
+    const tile_range some{first, tiles - first < tiles_per_pass ? tiles - first : tiles_per_pass};
+    std::uint32_t done = 0;
+    for (; done + panels_per_block <= job.panels; done += panels_per_block)
+      block.template operator()<panels_per_block>(some, done);
+    if constexpr (panels_per_block > 1)
+      for (; done < job.panels; ++done) block.template operator()<1>(some, done);
+  }
+}
+
 /// Calls `act` with the values that the job's codes are.
 template <class Meant, class Act> void with_codes(coding code, const Act& act) {
   if (code == coding::int4) return act.template operator()<coded_values<coding::int4, Meant>>();
@@ -167,7 +185,7 @@ template <class Meant, class Act> void with_codes(coding code, const Act& act) {
 template <class Meant> void gemm_coded(const gemm_job& job, const float* a) {
   with_codes<Meant>(job.code, [&]<class Values>() {
     if (job.rows <= rows_per_block) return product<Values>(job, a);
-    product_decoded<Values, Meant>(job, vector_product<Meant>{a});
+    product_by_tiles<Values, Meant>(job, a);
   });
 }
 
