@@ -25,6 +25,21 @@ std::string to_string(coding kind) {
   return "?";
 }
 
+coded_rows::coded_rows(const coded_matrix& whole, std::uint64_t first, std::uint64_t count)
+    : coded_matrix([&] {
+        auto of = whole.dimensions();
+        of.rows = count;
+        return of;
+      }()),
+      whole_(whole), first_(first) {}
+
+void coded_rows::codes(std::uint64_t row, std::uint64_t first, std::span<std::uint8_t> out) const {
+  whole_.codes(first_ + row, first, out);
+}
+coded_matrix::unit coded_rows::unit_of(std::uint64_t row, std::uint64_t column) const {
+  return whole_.unit_of(first_ + row, column);
+}
+
 void coded_matrix::values(std::uint64_t row, std::uint64_t first, std::span<float> out) const {
   constexpr std::size_t piece = 256;
   std::array<std::uint8_t, piece> read{};

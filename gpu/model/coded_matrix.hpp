@@ -54,6 +54,19 @@ private:
   shape shape_;
 };
 
+/// Some rows of another matrix, which outlives this one.
+class coded_rows final : public coded_matrix {
+public:
+  coded_rows(const coded_matrix& whole, std::uint64_t first, std::uint64_t count);
+  void codes(std::uint64_t row, std::uint64_t first, std::span<std::uint8_t> out) const override;
+  [[nodiscard]] unit unit_of(std::uint64_t row, std::uint64_t column) const override;
+  [[nodiscard]] std::vector<std::span<const std::byte>> sources() const override { return whole_.sources(); }
+
+private:
+  const coded_matrix& whole_;
+  std::uint64_t first_;
+};
+
 /// "int4", "int8", "fp8".
 [[nodiscard]] std::string to_string(coding kind);
 

@@ -40,9 +40,10 @@ constexpr std::array architectures{known_architecture{"LlamaForCausalLM", family
                                    known_architecture{"Qwen2ForCausalLM", family::qwen2},
                                    known_architecture{"Qwen3ForCausalLM", family::qwen3},
                                    known_architecture{"MixtralForCausalLM", family::mixtral},
-                                   known_architecture{"Qwen3MoeForCausalLM", family::qwen3_moe}};
+                                   known_architecture{"Qwen3MoeForCausalLM", family::qwen3_moe},
+                                   known_architecture{"Phi3ForCausalLM", family::phi3}};
 constexpr auto supported_architectures = "supported: LlamaForCausalLM, MistralForCausalLM, MixtralForCausalLM, "
-                                         "Qwen2ForCausalLM, Qwen3ForCausalLM, Qwen3MoeForCausalLM";
+                                         "Qwen2ForCausalLM, Qwen3ForCausalLM, Qwen3MoeForCausalLM, Phi3ForCausalLM";
 
 void read_architecture(const json_reader& in, config& out) {
   const auto* names = in.array("architectures");
@@ -76,9 +77,10 @@ void read_sizes(const json_reader& in, config& out) {
   out.intermediate = in.count("intermediate_size", 1, intermediate_max);
   out.layers = in.count("num_hidden_layers", 1, layers_max);
   out.heads = in.count("num_attention_heads", 1, heads_max);
-  // Only Llama's default is "as many as heads"; the others' are numbers that fit one model.
-  out.kv_heads = out.kind == family::llama ? in.count("num_key_value_heads", 1, heads_max, out.heads)
-                                           : in.count("num_key_value_heads", 1, heads_max);
+  // Only Llama's and Phi-3's default is "as many as heads"; the others' are numbers that fit one model.
+  out.kv_heads = out.kind == family::llama || out.kind == family::phi3
+                     ? in.count("num_key_value_heads", 1, heads_max, out.heads)
+                     : in.count("num_key_value_heads", 1, heads_max);
   if (out.heads % out.kv_heads != 0)
     in.fail("num_key_value_heads", "must divide num_attention_heads (" + std::to_string(out.heads) + ")");
   if (in.has("head_dim") || out.kind == family::qwen3) {
@@ -92,7 +94,8 @@ void read_sizes(const json_reader& in, config& out) {
     in.fail("head_dim",
             "must be even and at most " + std::to_string(head_size_max) + ", is " + std::to_string(out.head_size));
   out.positions_max = in.count("max_position_embeddings", 1, positions_limit);
-  out.rms_norm_epsilon = in.number("rms_norm_eps", 0.0, 1.0, out.kind == family::mixtral ? 1e-5 : 1e-6);
+  out.rms_norm_epsilon =
+      in.number("rms_norm_eps", 0.0, 1.0, out.kind == family::mixtral || out.kind == family::phi3 ? 1e-5 : 1e-6);
 }
 
 bool are_equal(const boost::json::value& a, const boost::json::value& b) {
@@ -249,7 +252,7 @@ std::optional<bool> windowed_layers(const json_reader& in, const config& out) {
 
 void read_window(const json_reader& in, config& out) {
   const auto windowed = windowed_layers(in, out);
-  if (out.kind == family::mistral || out.kind == family::mixtral) {
+  if (out.kind == family::mistral || out.kind == family::mixtral || out.kind == family::phi3) {
     if (in.has("sliding_window"))
       out.sliding_window = in.count("sliding_window", 1, positions_limit);
     else if (out.kind == family::mistral && !in.has_key("sliding_window"))

@@ -44,27 +44,19 @@ public:
     tensors_.insert_or_assign(std::move(tensor.name), std::move(tensor.view));
   }
 
-  /// Makes the matrices that the files keep in codes out of their tensors, when all are there.
-  void find_coded_matrices(const config& configuration, const std::string& file) {
-    if (configuration.quantization.method == quantization_config::method_kind::none) return;
-    constexpr std::string_view ending = ".weight";
-    const stored_lookup stored = [this](std::string_view name) { return find_stored(name); };
-    const auto* around = find("model.embed_tokens.weight");
-    const auto type = around != nullptr ? around->type : configuration.type;
-    for (const auto& need : tensors_of(configuration)) {
-      if (need.shape.size() != 2 || tensors_.contains(need.name)) continue;
-      auto found = find_coded(configuration.quantization, need.name.substr(0, need.name.size() - ending.size()),
-                              need.shape[0], need.shape[1], stored, file);
-      if (!found.matrix) continue;
-      for (auto& name : found.names) {
-        if (const auto other = unsupported_.find(name); other != unsupported_.end())
-          total_bytes_ += other->second.view.bytes;
-        coded_names_.insert(std::move(name));
-      }
-      tensors_[need.name] = {type, need.shape, nullptr, need.shape[0] * need.shape[1] * bytes_of(type),
-                             found.matrix.get()};
-      coded_.push_back(std::move(found.matrix));
+  /// Makes the matrices that the model consists of out of those that the files have, when all are there: out of codes,
+  /// and out of matrices that have several of them.
+  void find_matrices(const config& configuration, const std::string& file) {
+    const auto needs = tensors_of(configuration);
+    std::map<std::string_view, const tensor_need*> by_name;
+    for (const auto& need : needs) by_name[need.name] = &need;
+    for (const auto& fused : fused_tensors_of(configuration)) {
+      std::vector<const tensor_need*> parts;
+      for (const auto& part : fused.parts) parts.push_back(by_name.at(part + ".weight"));
+      take_apart(configuration, fused.name, parts, file);
     }
+    for (const auto& need : needs)
+      if (need.shape.size() == 2) find_coded_matrix(configuration, need, file);
   }
 
   /// `file`: the one that says which tensors there are.
@@ -86,7 +78,7 @@ public:
     const auto look = [&](std::string_view name) {
       // Older files keep the rotation's frequencies, which are computed here.
       const bool of_a_layer = name.starts_with("model.layers.") && !name.ends_with(".rotary_emb.inv_freq");
-      if (of_a_layer && !needed.contains(name) && !coded_names_.contains(name) &&
+      if (of_a_layer && !needed.contains(name) && !made_of_.contains(name) &&
           !(!coded_.empty() && goes_with_codes(name)))
         others.insert(name);
     };
@@ -101,6 +93,51 @@ public:
   }
 
 private:
+  void find_coded_matrix(const config& configuration, const tensor_need& need, const std::string& file) {
+    if (configuration.quantization.method == quantization_config::method_kind::none || tensors_.contains(need.name))
+      return;
+    constexpr std::string_view ending = ".weight";
+    const stored_lookup stored = [this](std::string_view name) { return find_stored(name); };
+    auto found = find_coded(configuration.quantization, need.name.substr(0, need.name.size() - ending.size()),
+                            need.shape[0], need.shape[1], stored, file);
+    if (!found.matrix) return;
+    for (auto& name : found.names) {
+      if (const auto other = unsupported_.find(name); other != unsupported_.end())
+        total_bytes_ += other->second.view.bytes;
+      made_of_.insert(std::move(name));
+    }
+    const auto* around = find("model.embed_tokens.weight");
+    put(need, around != nullptr ? around->type : configuration.type, std::move(found.matrix));
+  }
+
+  void put(const tensor_need& need, data_type type, std::unique_ptr<coded_matrix> matrix) {
+    tensors_[need.name] = {type, need.shape, nullptr, need.shape[0] * need.shape[1] * bytes_of(type), matrix.get()};
+    coded_.push_back(std::move(matrix));
+  }
+
+  /// The tensors of `parts` are rows of the one that is called `name`.
+  void take_apart(const config& configuration, const std::string& name, const std::vector<const tensor_need*>& parts,
+                  const std::string& file) {
+    tensor_need whole{name + ".weight", {0, parts.front()->shape[1]}, tensor_role::projection};
+    for (const auto* part : parts) whole.shape[0] += part->shape[0];
+    find_coded_matrix(configuration, whole, file);
+    const auto* view = find(whole.name);
+    if (view == nullptr || view->shape != whole.shape)
+      throw model_error(file, in_quotes(whole.name) +
+                                  (view == nullptr ? " is missing" : ": shape is " + spell(view->shape)) +
+                                  "; config.json calls for " + spell(whole.shape));
+    std::uint64_t row = 0;
+    for (const auto* part : parts) {
+      const auto rows = part->shape[0], bytes = view->bytes / whole.shape[0];
+      if (view->coded != nullptr)
+        put(*part, view->type, std::make_unique<coded_rows>(*view->coded, row, rows));
+      else
+        tensors_[part->name] = {view->type, part->shape, view->data + row * bytes, rows * bytes};
+      row += rows;
+    }
+    made_of_.insert(whole.name);
+  }
+
   /// Of a type that no tensor of a model has as it is.
   struct other_tensor {
     std::string type;
@@ -137,7 +174,7 @@ private:
   text_map<tensor_view> tensors_;
   text_map<other_tensor> unsupported_;
   std::vector<std::unique_ptr<coded_matrix>> coded_;
-  std::set<std::string, std::less<>> coded_names_; ///< of the tensors that they are made of
+  std::set<std::string, std::less<>> made_of_; ///< names of tensors that others are made of
   std::uint64_t total_bytes_ = 0;
 };
 
@@ -164,7 +201,7 @@ std::shared_ptr<const weights> read_weights(std::shared_ptr<const file_source> f
   auto out = std::make_shared<mapped_weights>(files);
   if (const auto bytes = files->find(single_file)) {
     for (auto& tensor : read_safetensors(*bytes, single_file)) out->add(std::move(tensor));
-    out->find_coded_matrices(configuration, single_file);
+    out->find_matrices(configuration, single_file);
     out->check(configuration, single_file);
     return out;
   }
@@ -186,7 +223,7 @@ std::shared_ptr<const weights> read_weights(std::shared_ptr<const file_source> f
     for (const auto& [tensor, found] : expected)
       if (!found) throw model_error(index_file, "weight_map: " + in_quotes(tensor) + " is not in " + in_quotes(shard));
   }
-  out->find_coded_matrices(configuration, index_file);
+  out->find_matrices(configuration, index_file);
   out->check(configuration, index_file);
   return out;
 }

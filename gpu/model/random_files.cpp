@@ -4,6 +4,8 @@
 #include "model/tensor_list.hpp"
 #include "model/utf8.hpp"
 
+#include <godwit/gpu/model/error.hpp>
+
 #include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
 #include <boost/json/serialize.hpp>
@@ -98,6 +100,8 @@ std::string config_text(const config& c) {
     out["attention_bias"] = c.qkv_bias;
     out["mlp_bias"] = c.mlp_bias;
     break;
+  case family::phi3: // whose files would have other tensors
+    throw model_error(c.architecture, "no random models of this family are written");
   case family::mistral:
     out["model_type"] = "mistral";
     out["sliding_window"] = c.sliding_window ? json::value(*c.sliding_window) : json::value(nullptr);

@@ -18,6 +18,17 @@ expert_names names_of_expert(const config& c, std::uint32_t layer, std::uint32_t
   return {one + "gate_proj", one + "up_proj", one + "down_proj"};
 }
 
+std::vector<fused_tensor> fused_tensors_of(const config& c) {
+  std::vector<fused_tensor> all;
+  for (std::uint32_t i = 0; c.kind == family::phi3 && i < c.layers; ++i) {
+    const auto attention = "model.layers." + std::to_string(i) + ".self_attn.",
+               mlp = "model.layers." + std::to_string(i) + ".mlp.";
+    all.push_back({attention + "qkv_proj", {attention + "q_proj", attention + "k_proj", attention + "v_proj"}});
+    all.push_back({mlp + "gate_up_proj", {mlp + "gate_proj", mlp + "up_proj"}});
+  }
+  return all;
+}
+
 std::vector<tensor_need> tensors_of(const config& c) {
   std::vector<tensor_need> all;
   const std::uint64_t hidden = c.hidden;

@@ -30,6 +30,14 @@ struct expert_names {
 };
 [[nodiscard]] expert_names names_of_expert(const config& configuration, std::uint32_t layer, std::uint32_t expert);
 
+/// A matrix of the files that has those of several tensors one below the other; in names without ".weight".
+struct fused_tensor {
+  std::string name;
+  std::vector<std::string> parts;
+};
+/// Those that the files of such a model have in the place of the tensors that it consists of; most families have none.
+[[nodiscard]] std::vector<fused_tensor> fused_tensors_of(const config& configuration);
+
 /// All of them, in the order of a forward pass. `residual_projection` writes into the residual stream (o_proj,
 /// down_proj).
 [[nodiscard]] std::vector<tensor_need> tensors_of(const config& configuration);

@@ -201,7 +201,7 @@ TEST(CodedFiles, ZerosOfGptqAreOneMoreInItsFirstFormat) {
 
 tests::file_map golden_files(const std::string& name) {
   tests::file_map files;
-  const auto directory = std::filesystem::path(GODWIT_SOURCE_DIR) / "tests/gpu/model/golden/quantized" / name;
+  const auto directory = std::filesystem::path(GODWIT_SOURCE_DIR) / "tests/gpu/model/golden" / name;
   for (const auto* file : {"config.json", "tokenizer.json", "model.safetensors"}) {
     std::ifstream in(directory / file, std::ios::binary);
     const std::string text((std::istreambuf_iterator<char>(in)), {});
@@ -211,7 +211,7 @@ tests::file_map golden_files(const std::string& name) {
 }
 
 TEST(QuantizedModel, ABiasThatAddsSomethingIsNotLeftOut) {
-  auto files = golden_files("gptq4");
+  auto files = golden_files("quantized/gptq4");
   EXPECT_EQ(tests::error_of(files), "");
   auto& bytes = files.at("model.safetensors");
   const auto text = tests::text_of_bytes(bytes);
@@ -226,7 +226,7 @@ TEST(QuantizedModel, ABiasThatAddsSomethingIsNotLeftOut) {
 
 TEST(QuantizedModel, WhatIsNotSupportedIsSaidByTheFieldsName) {
   const auto error_with = [](const std::string& name, const std::string& from, const std::string& to) {
-    auto files = golden_files(name);
+    auto files = golden_files("quantized/" + name);
     tests::replace(files, "config.json", from, to);
     return tests::error_of(files);
   };
@@ -248,8 +248,42 @@ TEST(QuantizedModel, WhatIsNotSupportedIsSaidByTheFieldsName) {
       HasSubstr("sparsity_config.format"));
 }
 
+TEST(FusedTensors, AreNeededWithAllTheirRows) {
+  auto files = golden_files("phi3");
+  EXPECT_EQ(tests::error_of(files), "");
+  auto without = files;
+  tests::replace(without, "model.safetensors", "model.layers.1.self_attn.qkv_proj.weight",
+                 "model.layers.1.self_attn.qkv_prox.weight");
+  EXPECT_THAT(tests::error_of(without),
+              HasSubstr("\"model.layers.1.self_attn.qkv_proj.weight\" is missing; config.json calls for [64, 32]"));
+  tests::replace(files, "config.json", R"("intermediate_size": 48)", R"("intermediate_size": 40)");
+  EXPECT_THAT(
+      tests::error_of(files),
+      HasSubstr("\"model.layers.0.mlp.gate_up_proj.weight\": shape is [96, 32]; config.json calls for [80, 32]"));
+}
+
+TEST(FusedTensors, RowsOfAMatrixInCodesAreThoseOfTheWhole) {
+  auto f = packed();
+  std::vector<std::uint32_t> words(128);
+  for (std::size_t i = 0; i < words.size(); ++i) words[i] = static_cast<std::uint32_t>(i * 2654435761U);
+  f.put("weight_packed", words);
+  std::vector<std::uint16_t> scales(32);
+  for (std::size_t i = 0; i < scales.size(); ++i) scales[i] = static_cast<std::uint16_t>(0x3c00 + i);
+  f.put("weight_scale", scales);
+  const auto whole = f.find();
+  const coded_rows some(*whole.matrix, 5, 7);
+  EXPECT_EQ(some.dimensions().rows, 7U);
+  EXPECT_EQ(some.dimensions().columns, 64U);
+  std::vector<float> mine(64), all(64);
+  for (std::uint64_t row = 0; row < 7; ++row) {
+    some.values(row, 0, mine);
+    whole.matrix->values(5 + row, 0, all);
+    EXPECT_EQ(mine, all);
+  }
+}
+
 TEST(QuantizedModel, ScalesOfKvAndActivationsAreLeftAside) {
-  EXPECT_EQ(tests::error_of(golden_files("fp8-tensor")), "") << "it has input scales";
+  EXPECT_EQ(tests::error_of(golden_files("quantized/fp8-tensor")), "") << "it has input scales";
 }
 
 } // namespace

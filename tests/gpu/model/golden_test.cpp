@@ -210,7 +210,7 @@ TEST_P(Golden, Bf16LogitsAreCloseToTheFp32Reference) {
 
 INSTANTIATE_TEST_SUITE_P(OfEachFamily, Golden,
                          ::testing::Values("llama", "llama3", "llama-linear-biased", "mistral", "qwen2", "qwen3-yarn",
-                                           "mixtral", "qwen3-moe"),
+                                           "mixtral", "qwen3-moe", "phi3"),
                          [](const auto& each) {
                            std::string name = each.param;
                            std::replace(name.begin(), name.end(), '-', '_');

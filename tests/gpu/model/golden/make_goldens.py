@@ -113,6 +113,15 @@ MODELS = {
         "decoder_sparse_step": 1,
         "mlp_only_layers": [],
     },
+    # Its files have queries, keys and values in one matrix, gate and up in another.
+    "phi3": {
+        "architectures": ["Phi3ForCausalLM"],
+        "model_type": "phi3",
+        "rope_theta": 10000.0,
+        "rope_scaling": None,
+        "sliding_window": 11,
+        "original_max_position_embeddings": 128,
+    },
 }
 
 
@@ -285,7 +294,7 @@ def forward(config, weights, tokens):
     # A token sees itself and those before it; with a window, itself and the window - 1 before it.
     distance = torch.arange(count)[:, None] - torch.arange(count)[None, :]
     seen = distance >= 0
-    if config["model_type"] == "mistral" and config.get("sliding_window"):
+    if config["model_type"] in ("mistral", "phi3") and config.get("sliding_window"):
         seen &= distance < config["sliding_window"]
 
     x = w["model.embed_tokens.weight"][torch.tensor(tokens)]
@@ -322,6 +331,19 @@ def forward(config, weights, tokens):
     return x @ w.get("lm_head.weight", w["model.embed_tokens.weight"]).T
 
 
+def fused(config, weights):
+    """As the files have them."""
+    if config["model_type"] != "phi3":
+        return weights
+    out = dict(weights)
+    for layer in range(config["num_hidden_layers"]):
+        base = f"model.layers.{layer}."
+        for name, parts in (("self_attn.qkv_proj", ("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj")),
+                            ("mlp.gate_up_proj", ("mlp.gate_proj", "mlp.up_proj"))):
+            out[base + name + ".weight"] = numpy.concatenate([out.pop(base + part + ".weight") for part in parts])
+    return out
+
+
 def main():
     for seed, (name, fields) in enumerate(MODELS.items()):
         config = {**COMMON, **fields}
@@ -333,7 +355,7 @@ def main():
         directory.mkdir(exist_ok=True)
         (directory / "config.json").write_text(json.dumps(config, indent=2) + "\n")
         (directory / "tokenizer.json").write_text(json.dumps(tokenizer(), separators=(",", ":")) + "\n")
-        write_safetensors(directory / "model.safetensors", weights)
+        write_safetensors(directory / "model.safetensors", fused(config, weights))
         (directory / "prompt.txt").write_text(" ".join(map(str, tokens)) + "\n")
         (directory / "logits.f32").write_bytes(logits.tobytes())
         print(f"{name}: logits from {logits.min():.2f} to {logits.max():.2f}, deviation {logits.std():.2f}")

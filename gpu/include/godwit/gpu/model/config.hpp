@@ -13,7 +13,8 @@ enum class data_type : std::uint8_t { bf16, f16, f32 };
 [[nodiscard]] std::size_t bytes_of(data_type type) noexcept;
 [[nodiscard]] std::string to_string(data_type type);
 
-enum class family : std::uint8_t { llama, mistral, qwen2, qwen3, mixtral, qwen3_moe };
+/// phi3: Phi-3 and Phi-4, whose files have queries, keys and values in one matrix, gate and up in another.
+enum class family : std::uint8_t { llama, mistral, qwen2, qwen3, mixtral, qwen3_moe, phi3 };
 
 /// Rotary embedding, as in config.json's rope_theta and rope_scaling. `none`, `linear` (positions / factor),
 /// `llama3` and `yarn` (Peng et al., "YaRN", section 3) are known.
