@@ -65,8 +65,10 @@ protocols::expected<chosen_device, start_error> choose_device(serve_settings& se
   // what they say of theirs, so that `automatic` still asks whether there is one.
   const bool runs_none = settings.instances.count == 0 && !may_grow(settings);
   if (runs_none && wanted == device_choice::cuda) return chosen_device{};
-  if (wanted == device_choice::automatic && settings.instances.kv_type == kv_choice::f32)
-    return the_cpu("instances.kv_type is f32, and GPUs keep KV as the weights", driver_is_there(), log);
+  for (const auto& [type, name] : {std::pair{kv_choice::f32, "f32"}, std::pair{kv_choice::fp8, "fp8"}})
+    if (wanted == device_choice::automatic && settings.instances.kv_type == type)
+      return the_cpu(std::string("instances.kv_type is ") + name + ", and GPUs keep KV as the weights",
+                     driver_is_there(), log);
   if (wanted == device_choice::automatic && !settings.lora.directory.empty())
     return the_cpu("lora.directory is given, and adapters are computed on the CPU only", driver_is_there(), log);
   gpu::cuda::cuda_options options;

@@ -23,6 +23,8 @@ gpu::cpu::kv_precision precision_of(kv_choice choice) noexcept {
     return gpu::cpu::kv_precision::bf16;
   case kv_choice::f32:
     return gpu::cpu::kv_precision::f32;
+  case kv_choice::fp8:
+    return gpu::cpu::kv_precision::fp8;
   case kv_choice::automatic:
     break;
   }

@@ -116,9 +116,12 @@ protocols::expected<actors::model_identity, start_error> identity_of(const serve
                                                  ": the model was made for " + std::to_string(longest) + " tokens",
                                              2});
   const bool cuda = settings.instances.device == device_choice::cuda;
-  if (cuda && settings.instances.kv_type == kv_choice::f32)
-    return protocols::unexpected(
-        start_error{"instances.kv_type f32 is for --device cpu; a GPU keeps KV as the weights", 2});
+  const auto kv_type = settings.instances.kv_type;
+  if (cuda && (kv_type == kv_choice::f32 || kv_type == kv_choice::fp8))
+    return protocols::unexpected(start_error{std::string("instances.kv_type ") +
+                                                 (kv_type == kv_choice::f32 ? "f32" : "fp8") +
+                                                 " is for --device cpu; a GPU keeps KV as the weights",
+                                             2});
   const auto kv_of = [&](const gpu::model::model_directory& which) {
     return cuda ? gpu::cuda::kv_geometry_of(which.configuration, *which.tensors)
                 : gpu::cpu::kv_geometry_of(which.configuration, *which.tensors,

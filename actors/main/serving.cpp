@@ -41,6 +41,8 @@ std::string kv_type_name(const serve_settings& settings) {
     return "bfloat16";
   case kv_choice::f32:
     return "float32";
+  case kv_choice::fp8:
+    return "fp8_e4m3";
   case kv_choice::automatic:
     break;
   }

@@ -23,7 +23,7 @@ namespace godwit::main {
 enum class device_choice : std::uint8_t { automatic, cpu, cuda };
 enum class notify_choice : std::uint8_t { callback, polling };
 enum class copies_choice : std::uint8_t { kernel, engines };
-enum class kv_choice : std::uint8_t { automatic, bf16, f32 };
+enum class kv_choice : std::uint8_t { automatic, bf16, f32, fp8 };
 enum class batching_choice : std::uint8_t { continuous, fixed };
 enum class fabric_choice : std::uint8_t { automatic, ucx, in_process, none };
 enum class reasoning_format : std::uint8_t { none, think };

@@ -99,7 +99,8 @@ void activations::reserve(std::uint32_t rows, std::uint32_t logits_rows) {
       // A head that is no multiple of 16 long is read a little beyond its end.
       qkv = reinterpret_cast<float*>(space.take((std::size_t{room} * qkv_stride + 2 * lanes) * sizeof(float)));
       normed = space.take(std::size_t{room} * model_.width * activation);
-      queries = space.take(std::size_t{room} * c.heads * round_up(c.head_size, tile_depth) * bytes_of(kv_));
+      queries =
+          space.take(std::size_t{room} * c.heads * round_up(c.head_size, tile_depth) * bytes_of(queries_for(kv_)));
       attended = space.take(std::size_t{room} * model_.attention_width * activation);
       const std::size_t routed = std::size_t{room} * std::max(1U, c.mixture.chosen);
       inner = space.take(routed * model_.mlp_width * activation);

@@ -294,7 +294,7 @@ const std::byte* forward_pass::norm(team::member& self, const float* weight) {
 std::byte* forward_pass::queries_of(const planned_slice& slice, std::uint32_t head) const {
   const std::size_t width = round_up(parts_.model.config.head_size, tile_depth);
   const std::size_t row = std::size_t{head} * plan_.rows + slice.first_row;
-  return parts_.memory.queries + row * group_ * width * bytes_of(parts_.kv.kind());
+  return parts_.memory.queries + row * group_ * width * bytes_of(queries_for(parts_.kv.kind()));
 }
 
 void forward_pass::write_piece(const block_piece& piece, std::uint32_t head, std::uint32_t layer) const {
@@ -331,8 +331,8 @@ void forward_pass::attend_rows(const thread_scratch& own, const query_piece& pie
   const auto& planned = plan_.slices[piece.slice];
   attention_job job;
   job.kv = parts_.kv.layer(layer);
-  job.query =
-      queries_of(planned, head) + std::size_t{piece.first_query_row} * job.kv.head_width * bytes_of(parts_.kv.kind());
+  job.query = queries_of(planned, head) +
+              std::size_t{piece.first_query_row} * job.kv.head_width * bytes_of(queries_for(parts_.kv.kind()));
   job.rows = piece.rows;
   job.blocks = planned.blocks.data();
   job.head = head;

@@ -7,7 +7,7 @@ namespace godwit::gpu::cpu {
 
 kv_geometry kv_geometry_of(const model::config& config, const model::weights& weights, kv_precision precision) {
   const auto kind = kv_storage(precision, find_tensors(config, weights).kind);
-  return {kind == storage::bf16 ? "bf16" : "f32", kv_pool::block_bytes(config, kind)};
+  return {name_of_kv(kind), kv_pool::block_bytes(config, kind)};
 }
 
 } // namespace godwit::gpu::cpu

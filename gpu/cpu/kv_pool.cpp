@@ -27,8 +27,8 @@ kv_pool::kv_pool(memory_pool& memory, const model::config& config, storage kind,
                                      "a KV cache of " + std::to_string(blocks) + " blocks")) {}
 
 std::string kv_pool::layout(const model::config& whole, storage kind) {
-  return std::string("cpu/") + (kind == storage::bf16 ? "bf16" : "f32") + "/layers " + std::to_string(whole.layers) +
-         "/half " + std::to_string(whole.kv_heads * bytes_of_head(whole, kind)) + "/width " +
+  return std::string("cpu/") + name_of_kv(kind) + "/layers " + std::to_string(whole.layers) + "/half " +
+         std::to_string(whole.kv_heads * bytes_of_head(whole, kind)) + "/width " +
          std::to_string(round_up(whole.head_size, tile_depth)) + "/v1";
 }
 

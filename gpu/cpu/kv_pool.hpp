@@ -13,7 +13,12 @@ namespace godwit::gpu::cpu {
 /// What KV is kept in, for weights that are kept in `weights`.
 [[nodiscard]] constexpr storage kv_storage(kv_precision wanted, storage weights) noexcept {
   if (wanted == kv_precision::automatic) return weights == storage::bf16 ? storage::bf16 : storage::f32;
+  if (wanted == kv_precision::fp8) return storage::fp8;
   return wanted == kv_precision::bf16 ? storage::bf16 : storage::f32;
+}
+/// "bf16"
+[[nodiscard]] constexpr const char* name_of_kv(storage kind) noexcept {
+  return kind == storage::bf16 ? "bf16" : kind == storage::fp8 ? "fp8" : "f32";
 }
 
 /// The paged KV cache: [layer][block] of K and V (layout within: kernels/table.hpp).

@@ -89,8 +89,8 @@ private:
     const auto in_codes = [](const tensor_rows& part) { return part.tensor->coded != nullptr; };
     const bool coded = std::ranges::any_of(source.parts, in_codes);
     out.code = coded ? coding_of(source) : coding::none;
-    // What codes mean has no f16: as f32 nothing is rounded, and the activations are the same.
-    out.kind = coded && model_.weights == storage::f16 ? storage::f32 : model_.weights;
+    // Codes do not mean f16: as f32 nothing is rounded, and the activations are the same.
+    out.kind = out.code != coding::none && model_.weights == storage::f16 ? storage::f32 : model_.weights;
     model_.coded = model_.coded || out.code != coding::none;
     const std::uint64_t panel = out.panel_bytes();
     std::byte* data = space.take(out.panels * panel);

@@ -14,7 +14,11 @@ namespace godwit::gpu::cpu {
 [[nodiscard]] constexpr std::uint32_t round_up(std::uint32_t value, std::uint32_t multiple) noexcept {
   return (value + multiple - 1) / multiple * multiple;
 }
-[[nodiscard]] constexpr std::size_t bytes_of(storage kind) noexcept { return kind == storage::f32 ? 4 : 2; }
+[[nodiscard]] constexpr std::size_t bytes_of(storage kind) noexcept {
+  return kind == storage::f32 ? 4 : kind == storage::fp8 ? 1 : 2;
+}
+/// What queries are that meet K of this kind.
+[[nodiscard]] constexpr storage queries_for(storage kv) noexcept { return kv == storage::fp8 ? storage::bf16 : kv; }
 [[nodiscard]] constexpr storage storage_of(model::data_type type) noexcept {
   return type == model::data_type::bf16 ? storage::bf16 : type == model::data_type::f16 ? storage::f16 : storage::f32;
 }

@@ -106,6 +106,13 @@ struct scale_grid {
   }
 };
 
+/// Groups are of one size, which is what the file says where it says it of all; else they would be read as others.
+void check_groups(const quantization_config& by, const tensors_of_matrix& of, std::string_view part,
+                  const stored_tensor& scale, std::uint64_t groups, std::uint64_t columns) {
+  if (by.group == 0 || groups * by.group == columns || (groups == 1 && by.group >= columns)) return;
+  of.wrong(part, scale, "of groups of " + std::to_string(by.group) + " of the " + std::to_string(columns) + " columns");
+}
+
 /// By the shape: one for all, one for each row, for groups of columns of each row, or for blocks.
 scale_grid grid_of(const quantization_config& by, const tensors_of_matrix& of, std::string_view part,
                    const stored_tensor& scale, std::uint64_t rows, std::uint64_t columns) {
@@ -117,6 +124,7 @@ scale_grid grid_of(const quantization_config& by, const tensors_of_matrix& of, s
   const auto down = shape.front(), across = shape.size() > 1 ? shape[1] : 1;
   const bool flat = !shape.empty() && shape.size() <= 2;
   if (flat && down == rows && (across == 1 || (across > 0 && columns % across == 0))) {
+    if (across > 1) check_groups(by, of, part, scale, across, columns);
     out.block_rows = 1;
     out.block_columns = columns / across;
   } else if (flat && by.block_rows > 0 && down == parts_of(rows, by.block_rows) &&
@@ -170,9 +178,9 @@ std::unique_ptr<coded_matrix> bytes_of_matrix(const quantization_config& by, ten
   const auto scale = inverse ? *inverse : tensors.get("weight_scale");
   const auto grid = grid_of(by, tensors, name, scale, rows, columns);
   const auto zeros = tensors.find("weight_zero_point");
-  if (zeros && (!integers || zeros->type != "I8" || !std::ranges::equal(zeros->shape, scale.shape)))
-    tensors.wrong("weight_zero_point", *zeros, "I8 in the shape of the scales");
   const bool some = zeros && !all_zero(zeros->bytes);
+  if (some && (!integers || zeros->type != "I8" || !std::ranges::equal(zeros->shape, scale.shape)))
+    tensors.wrong("weight_zero_point", *zeros, "I8 in the shape of the scales, or of zeros");
   return std::make_unique<byte_matrix>(
       coded_matrix::shape{integers ? coding::int8 : coding::e4m3, rows, columns, grid.block_columns, some}, weight,
       grid, scale, some ? zeros : std::nullopt);
@@ -188,14 +196,14 @@ public:
     if (!order) return;
     if (order->type != "I32" || order->shape.size() != 1 || order->shape[0] != columns)
       of.wrong(part, *order, "I32 [" + std::to_string(columns) + "]");
-    bool plain = true, unset = true;
+    bool plain = true, within = true, unset = true; // unset: as compressed-tensors leaves it where it did not use it
     for (std::uint64_t column = 0; column < columns; ++column) {
       const auto group = static_cast<std::int32_t>(word_at(*order, column));
       plain = plain && std::cmp_equal(group, column / size_);
+      within = within && group >= 0 && std::cmp_less(group, groups);
       unset = unset && group == -1;
-      if (group != -1 && (group < 0 || std::cmp_greater_equal(group, groups)))
-        of.wrong(part, *order, "of groups below " + std::to_string(groups));
     }
+    if (!within && !unset) of.wrong(part, *order, "of groups below " + std::to_string(groups));
     if (!plain && !unset) order_ = order;
   }
   [[nodiscard]] std::uint64_t of(std::uint64_t column) const {
@@ -266,8 +274,8 @@ private:
   std::uint64_t across_, words_;
 };
 
-std::unique_ptr<coded_matrix> packed_of_matrix(tensors_of_matrix& tensors, const stored_tensor& packed,
-                                               std::uint64_t rows, std::uint64_t columns) {
+std::unique_ptr<coded_matrix> packed_of_matrix(const quantization_config& by, tensors_of_matrix& tensors,
+                                               const stored_tensor& packed, std::uint64_t rows, std::uint64_t columns) {
   const auto words = packed.shape.size() == 2 ? packed.shape[1] : 0;
   const std::uint32_t bits = words == parts_of(columns, 8) ? 4 : 8;
   const std::uint64_t each = 32 / bits;
@@ -282,9 +290,10 @@ std::unique_ptr<coded_matrix> packed_of_matrix(tensors_of_matrix& tensors, const
   }
   const auto scale = tensors.get("weight_scale");
   const auto across = scale.shape.size() == 2 ? scale.shape[1] : 1;
-  if (scale.shape.empty() || scale.shape[0] != rows || across == 0 || columns % across != 0)
+  if (scale.shape.empty() || scale.shape.size() > 2 || scale.shape[0] != rows || across == 0 || columns % across != 0)
     tensors.wrong("weight_scale", scale, "of " + std::to_string(rows) + " rows and so many groups as the columns have");
   word_matrix::parts parts{bits, packed, scale, {}, tensors.find("weight_g_idx")};
+  if (across > 1) check_groups(by, tensors, "weight_scale", scale, across, columns);
   if (tensors.find("weight_zero_point"))
     parts.zeros = tensors.get("weight_zero_point", "I32", {parts_of(rows, each), across});
   const column_groups groups(tensors, "weight_g_idx", parts.order, columns, across);
@@ -308,8 +317,11 @@ private:
   [[nodiscard]] unit stored_unit(std::uint64_t row, std::uint64_t column) const override {
     const auto group = groups_.of(column);
     const auto words = dimensions().rows / per_word();
-    const auto zero = bits_of(word_at(*parts_.zeros, group * words + row / per_word()), row % per_word(), parts_.bits);
-    return {scale_.at(group * dimensions().rows + row), static_cast<std::int32_t>(zero + (less_one_ ? 1U : 0U))};
+    // One was taken off each zero of a word at once, with what that borrows from its neighbour.
+    const auto ones = !less_one_ ? 0U : parts_.bits == 4 ? 0x11111111U : 0x01010101U;
+    const auto zeros = word_at(*parts_.zeros, group * words + row / per_word()) + ones;
+    return {scale_.at(group * dimensions().rows + row),
+            static_cast<std::int32_t>(bits_of(zeros, row % per_word(), parts_.bits))};
   }
 
   column_groups groups_;
@@ -317,12 +329,13 @@ private:
 };
 
 /// What GPTQ and AWQ have in common: the groups, by the scales.
-std::uint64_t groups_of(const tensors_of_matrix& tensors, const stored_tensor& scales, std::uint64_t rows,
-                        std::uint64_t columns) {
+std::uint64_t groups_of(const quantization_config& by, const tensors_of_matrix& tensors, const stored_tensor& scales,
+                        std::uint64_t rows, std::uint64_t columns) {
   const auto groups = scales.shape.size() == 2 && scales.shape[1] == rows ? scales.shape[0] : 0;
   if (groups == 0 || columns % groups != 0)
     tensors.wrong("scales", scales,
                   "of so many groups as the " + std::to_string(columns) + " columns have, by " + std::to_string(rows));
+  check_groups(by, tensors, "scales", scales, groups, columns);
   return groups;
 }
 
@@ -334,7 +347,7 @@ std::unique_ptr<coded_matrix> gptq_of_matrix(const quantization_config& by, tens
     tensors.wrong("qweight", codes, "of rows and columns in multiples of " + std::to_string(each));
   (void)tensors.get("qweight", "I32", {columns / each, rows});
   const auto scales = tensors.get("scales");
-  const auto count = groups_of(tensors, scales, rows, columns);
+  const auto count = groups_of(by, tensors, scales, rows, columns);
   word_matrix::parts parts{bits, codes, scales, tensors.get("qzeros", "I32", {count, rows / each}),
                            tensors.find("g_idx")};
   const column_groups groups(tensors, "g_idx", parts.order, columns, count);
@@ -366,12 +379,12 @@ private:
   }
 };
 
-std::unique_ptr<coded_matrix> awq_of_matrix(tensors_of_matrix& tensors, const stored_tensor& codes, std::uint64_t rows,
-                                            std::uint64_t columns) {
+std::unique_ptr<coded_matrix> awq_of_matrix(const quantization_config& by, tensors_of_matrix& tensors,
+                                            const stored_tensor& codes, std::uint64_t rows, std::uint64_t columns) {
   if (rows % 8 != 0) tensors.wrong("qweight", codes, "of rows in multiples of 8");
   (void)tensors.get("qweight", "I32", {columns, rows / 8});
   const auto scales = tensors.get("scales");
-  const auto groups = groups_of(tensors, scales, rows, columns);
+  const auto groups = groups_of(by, tensors, scales, rows, columns);
   const word_matrix::parts parts{4, codes, scales, tensors.get("qzeros", "I32", {groups, rows / 8}), {}};
   return std::make_unique<awq_matrix>(coded_matrix::shape{coding::int4, rows, columns, columns / groups, true}, parts,
                                       stored_floats(tensors, "scales", scales));
@@ -387,12 +400,12 @@ found_matrix find_coded(const quantization_config& by, const std::string& layer,
   if (by.method == method_kind::gptq || by.method == method_kind::awq) {
     if (const auto codes = tensors.find("qweight"))
       out.matrix = by.method == method_kind::gptq ? gptq_of_matrix(by, tensors, *codes, rows, columns)
-                                                  : awq_of_matrix(tensors, *codes, rows, columns);
+                                                  : awq_of_matrix(by, tensors, *codes, rows, columns);
   } else if (const auto weight = tensors.find("weight")) {
     if (weight->type == "I8" || weight->type == "F8_E4M3")
       out.matrix = bytes_of_matrix(by, tensors, *weight, rows, columns);
   } else if (const auto packed = tensors.find("weight_packed")) {
-    out.matrix = packed_of_matrix(tensors, *packed, rows, columns);
+    out.matrix = packed_of_matrix(by, tensors, *packed, rows, columns);
   }
   if (out.matrix)
     tensors.leave({"input_scale", "input_scale_ub", "input_zero_point", "output_scale", "output_zero_point"});

@@ -45,17 +45,19 @@ void coded_matrix::values(std::uint64_t row, std::uint64_t first, std::span<floa
   std::array<std::uint8_t, piece> read{};
   const auto group = std::max<std::uint64_t>(1, shape_.group);
   for (std::size_t done = 0; done < out.size();) {
-    const auto column = first + done;
-    const auto in_group = static_cast<std::size_t>(group - column % group);
-    const auto some = std::span(read).first(std::min({piece, in_group, out.size() - done}));
-    codes(row, column, some);
-    const auto [scale, zero] = unit_of(row, column);
-    for (const auto code : some) {
+    const auto some = std::span(read).first(std::min(piece, out.size() - done));
+    codes(row, first + done, some);
+    unit in;
+    for (std::size_t i = 0; i < some.size(); ++i) {
+      const auto column = first + done + i;
+      if (i == 0 || column % group == 0) in = unit_of(row, column);
+      const auto code = some[i];
       const auto plain = shape_.kind == coding::e4m3   ? widen_e4m3(code)
-                         : shape_.kind == coding::int8 ? static_cast<float>(static_cast<std::int8_t>(code) - zero)
-                                                       : static_cast<float>(static_cast<std::int32_t>(code) - zero);
-      out[done++] = plain * scale;
+                         : shape_.kind == coding::int8 ? static_cast<float>(static_cast<std::int8_t>(code) - in.zero)
+                                                       : static_cast<float>(static_cast<std::int32_t>(code) - in.zero);
+      out[done + i] = plain * in.scale;
     }
+    done += some.size();
   }
 }
 

@@ -28,6 +28,7 @@ void add(hasher& h, const config& c) {
     h.word(c.quantization.zeros_less_one ? 1 : 0);
     h.word(c.quantization.block_rows);
     h.word(c.quantization.block_columns);
+    h.word(c.quantization.group);
   }
   h.word(c.sliding_window ? std::uint64_t{*c.sliding_window} + 1 : 0);
   h.word(c.eos.size()); // the planner ends answers there

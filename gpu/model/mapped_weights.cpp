@@ -56,7 +56,8 @@ public:
       take_apart(configuration, fused.name, parts, file);
     }
     for (const auto& need : needs)
-      if (need.shape.size() == 2) find_coded_matrix(configuration, need, file);
+      if (need.shape.size() == 2 && need.role != tensor_role::embedding) // of which rows are looked up
+        find_coded_matrix(configuration, need, file);
   }
 
   /// `file`: the one that says which tensors there are.
@@ -70,16 +71,24 @@ public:
       if (const auto other = unsupported_.find(need.name); !view && other != unsupported_.end())
         throw model_error(file, in_quotes(need.name) + " is of type " + in_quotes(other->second.type) +
                                     "; supported: BF16, F16, F32");
+      if (!view && configuration.quantization.method == quantization_config::method_kind::none)
+        for (const auto* codes : {".qweight", ".weight_packed"}) {
+          const auto name = need.name.substr(0, need.name.rfind('.')) + codes;
+          if (unsupported_.contains(name))
+            throw model_error(file, in_quotes(name) +
+                                        " is of quantized weights, and config.json has no \"quantization_config\" "
+                                        "that says of which kind");
+        }
       if (!view) throw model_error(file, in_quotes(need.name) + " is missing; " + calls);
       if (view->shape != need.shape)
         throw model_error(file, in_quotes(need.name) + ": shape is " + spell(view->shape) + ", but " + calls);
     }
+    const bool quantized = configuration.quantization.method != quantization_config::method_kind::none;
     std::set<std::string_view> others;
     const auto look = [&](std::string_view name) {
       // Older files keep the rotation's frequencies, which are computed here.
       const bool of_a_layer = name.starts_with("model.layers.") && !name.ends_with(".rotary_emb.inv_freq");
-      if (of_a_layer && !needed.contains(name) && !made_of_.contains(name) &&
-          !(!coded_.empty() && goes_with_codes(name)))
+      if (of_a_layer && !needed.contains(name) && !made_of_.contains(name) && !(quantized && goes_with_codes(name)))
         others.insert(name);
     };
     for (const auto& [name, view] : tensors_) look(name);
@@ -157,7 +166,8 @@ private:
   /// What tools leave beside quantized weights, and changes nothing here: scales of KV and of attention, which are kept
   /// as they are; biases that add nothing, which AutoGPTQ gives to every layer.
   [[nodiscard]] bool goes_with_codes(std::string_view name) const {
-    for (const auto* scale : {".k_scale", ".v_scale", ".q_scale", ".kv_scale", ".prob_output_scale", ".output_scale"})
+    for (const auto* scale : {".k_scale", ".v_scale", ".q_scale", ".kv_scale", ".prob_output_scale", ".output_scale",
+                              ".k_zero_point", ".v_zero_point", ".activation_scale"})
       if (name.ends_with(scale)) return true;
     const auto* view = name.ends_with(".bias") ? find(name) : nullptr;
     return view != nullptr && view->coded == nullptr &&

@@ -4,6 +4,9 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
+#include <charconv>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -20,17 +23,42 @@ void refuse_unless(const json_reader& in, std::string_view field, bool supported
   if (!supported_one) in.fail(field, "is not supported; supported: " + known);
 }
 
-/// [rows, columns]
+std::uint32_t block_size(const json_reader& in, std::string_view field, std::optional<std::int64_t> whole) {
+  if (!whole || *whole < 1 || *whole > block_max) in.fail(field, "must be [rows, columns]");
+  return static_cast<std::uint32_t>(*whole);
+}
+
+/// [rows, columns], or "128x128"
 void read_block(const json_reader& in, std::string_view field, quantization_config& out) {
-  const auto* sizes = in.array(field);
-  if (!sizes) return;
-  const auto size_at = [&](std::size_t i) {
-    const auto whole = i < sizes->size() ? integer_of((*sizes)[i]) : std::nullopt;
-    if (sizes->size() != 2 || !whole || *whole < 1 || *whole > block_max) in.fail(field, "must be [rows, columns]");
-    return static_cast<std::uint32_t>(*whole);
-  };
-  out.block_rows = size_at(0);
-  out.block_columns = size_at(1);
+  const auto* value = in.find(field);
+  if (value == nullptr) return;
+  std::optional<std::int64_t> rows, columns;
+  if (const auto* sizes = value->if_array(); sizes != nullptr && sizes->size() == 2) {
+    rows = integer_of((*sizes)[0]);
+    columns = integer_of((*sizes)[1]);
+  } else if (const auto text = value->is_string() ? in.text(field) : std::nullopt) {
+    const auto cross = text->find('x');
+    const auto number = [](std::string_view digits) -> std::optional<std::int64_t> {
+      std::int64_t read = 0;
+      const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), read);
+      if (error != std::errc{} || end != digits.data() + digits.size()) return std::nullopt;
+      return read;
+    };
+    if (cross != std::string_view::npos) {
+      rows = number(text->substr(0, cross));
+      columns = number(text->substr(cross + 1));
+    }
+  }
+  out.block_rows = block_size(in, field, rows);
+  out.block_columns = block_size(in, field, columns);
+}
+
+/// -1: all columns of a row.
+std::uint32_t read_group_size(const json_reader& in, std::string_view field) {
+  const auto* value = in.find(field);
+  const auto whole = value == nullptr ? std::optional<std::int64_t>(-1) : integer_of(*value);
+  if (!whole || *whole < -1 || *whole == 0 || *whole > block_max) in.fail(field, "must be -1, or from 1 on");
+  return *whole < 0 ? 0 : static_cast<std::uint32_t>(*whole);
 }
 
 void read_fp8(const json_reader& in, quantization_config& out) {
@@ -51,18 +79,20 @@ void read_group(const json_reader& group, std::string_view format, quantization_
     refuse_unless(weights, "num_bits", bits == 8, "8 for floats");
   else
     refuse_unless(weights, "num_bits", bits == 4 || bits == 8, "4 and 8 for integers");
-  // Older files spell it "128x128", which is said again by the scales' shapes where blocks divide the matrices.
-  if (const auto* blocks = weights.find("block_structure"); blocks != nullptr && blocks->is_array())
-    read_block(weights, "block_structure", out);
+  read_block(weights, "block_structure", out);
+  out.group = read_group_size(weights, "group_size");
 }
 
 void read_compressed(const json_reader& in, quantization_config& out) {
   out.method = method_kind::compressed;
   const auto groups = in.required_object("config_groups");
   const auto format = in.text("format").value_or("");
+  std::optional<std::uint32_t> columns;
   for (const auto& field : groups.fields()) {
     const std::string_view name(field.key().data(), field.key().size());
     read_group(groups.required_object(name), format, out);
+    columns = columns.value_or(out.group) == out.group ? out.group : 0;
+    out.group = *columns;
   }
   if (const auto sparse = in.object("sparsity_config"))
     refuse_unless(*sparse, "format", sparse->text("format").value_or("dense") == "dense", "\"dense\"");
@@ -78,6 +108,8 @@ void read_gptq(const json_reader& in, quantization_config& out) {
   refuse_unless(in, "checkpoint_format", format == "gptq" || format == "gptq_v2", "\"gptq\", \"gptq_v2\"");
   refuse_unless(in, "is_marlin_format", !in.flag("is_marlin_format", false), "false");
   out.zeros_less_one = format == "gptq";
+  out.group = read_group_size(in, "group_size");
+  if (in.has("dynamic")) out.group = 0; // some matrices may have another one
 }
 
 void read_awq(const json_reader& in, quantization_config& out) {
@@ -87,13 +119,15 @@ void read_awq(const json_reader& in, quantization_config& out) {
   std::string version(in.text("version").value_or("gemm"));
   std::ranges::transform(version, version.begin(), [](unsigned char c) { return c < 128 ? std::tolower(c) : c; });
   refuse_unless(in, "version", version == "gemm", "\"gemm\"");
+  out.group = read_group_size(in, in.has("group_size") ? "group_size" : "q_group_size");
 }
 
 } // namespace
 
 quantization_config read_quantization(const json_reader& config) {
   quantization_config out;
-  const auto in = config.object("quantization_config");
+  auto in = config.object("quantization_config");
+  if (!in) in = config.object("compression_config"); // as compressed-tensors called it first
   if (!in) return out;
   const auto method = in->required_text("quant_method");
   if (method == "fp8" || method == "fbgemm_fp8")

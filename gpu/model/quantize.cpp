@@ -130,9 +130,9 @@ std::shared_ptr<const weights> quantize(std::shared_ptr<const weights> from, con
 
 model_directory quantize(model_directory model, rounding to) {
   if (to == rounding::none) return model;
-  const auto method = model.configuration.quantization.method;
-  if (method != method_kind::none)
-    throw model_error(model.name, std::string("its weights are quantized already (") + name_of(method) + ")");
+  if (!quantization_in_words(model).empty())
+    throw model_error(model.name, std::string("its weights are quantized already (") +
+                                      name_of(model.configuration.quantization.method) + ")");
   model.tensors = quantize(model.tensors, model.configuration, to);
   return model;
 }

@@ -78,6 +78,36 @@ struct f32_values {
   static GODWIT_INLINE vec get(const element* p) { return load(p); }
 };
 
+/// Floats of eight bits, as K and V may be.
+struct fp8_values {
+  using element = std::uint8_t;
+  static constexpr std::size_t unit_bytes = 32, tile_bytes = 512;
+  static GODWIT_INLINE void pair(const element* p, vec& even, vec& odd) {
+    even = load_e4m3(p);
+    odd = load_e4m3(p + 16);
+  }
+  static GODWIT_INLINE void tile_pair(const std::byte* tile, int which, vec& even, vec& odd) {
+    pair(reinterpret_cast<const element*>(tile) + which * 32, even, odd);
+  }
+  /// To the nearest, ties to even; beyond the largest, 448, that one.
+  static GODWIT_INLINE element narrow(float x) {
+    const std::uint32_t bits = bits_of(x), size = bits & 0x7fffffffU;
+    std::uint32_t code = 0;
+    if (size < bits_of(0x1p-6F)) { // units of 2^-9; adding rounds to whole numbers
+      code = bits_of(float_of_bits(size) * 0x1p9F + 0x1p23F) - bits_of(0x1p23F);
+    } else {
+      code = ((size + 0x7ffffU + (size >> 20 & 1U)) >> 20) - 960U;
+      if (code > 0x7eU) code = 0x7eU;
+    }
+    return element(code | (bits >> 24 & 0x80U));
+  }
+  static GODWIT_INLINE std::uint32_t offset(std::uint32_t column, std::uint32_t odd) { return odd * 16 + column; }
+};
+
+/// What queries are that meet such keys.
+template <class Values> struct asking { using values = Values; };
+template <> struct asking<fp8_values> { using values = bf16_values; };
+
 /// Weights in codes (enum coding), as what they mean: `Meant` is bf16_values, for which they are rounded, or
 /// f32_values.
 template <coding Code, class Meant> struct coded_values {

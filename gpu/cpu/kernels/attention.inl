@@ -26,6 +26,7 @@ GODWIT_INLINE void norm_head(const float* x, const float* weight, const kv_write
 
 template <class Values> void write_kv(const kv_write_job& job) {
   using element = typename Values::element;
+  using queries = typename asking<Values>::values;
   alignas(64) float head[head_floats_max], normed[head_floats_max];
   const std::uint32_t width = job.kv.head_width;
   std::byte* block = job.kv.base + job.block * job.kv.block_stride + job.head * job.kv.head_stride;
@@ -47,8 +48,9 @@ template <class Values> void write_kv(const kv_write_job& job) {
       turn(from + job.query_column + g * job.head_size, job.query_norm, row);
       const std::uint32_t query_row = job.first_query_row + row * job.group + g;
       for (std::uint32_t d = 0; d < width; d += 16)
-        Values::put(static_cast<element*>(job.query) + packed_index(query_row, d, job.query_rows, width),
-                    load(head + d));
+        queries::put(static_cast<typename queries::element*>(job.query) +
+                         packed_index(query_row, d, job.query_rows, width),
+                     load(head + d));
     }
     turn(from + job.key_column, job.key_norm, row);
     for (std::uint32_t d = 0; d < job.head_size; ++d)
@@ -60,7 +62,7 @@ template <class Values> void write_kv(const kv_write_job& job) {
 }
 
 /// Products of attention with vectors. `probability` is what the softmax leaves for `values`: rounded to what V is
-/// stored in.
+/// stored in, beside fp8 to bf16.
 template <class Values> struct vector_products {
   using element = typename Values::element;
   using probability = float;
@@ -68,7 +70,7 @@ template <class Values> struct vector_products {
   static GODWIT_INLINE void begin(std::uint32_t) {}
   static GODWIT_INLINE void end() {}
   static GODWIT_INLINE void put(probability* p, vec x) {
-    if constexpr (sizeof(element) == 2) {
+    if constexpr (sizeof(element) <= 2) {
       alignas(64) std::uint16_t narrow[16];
       store_bf16(narrow, x);
       store(p, load_bf16(narrow));
@@ -200,8 +202,9 @@ template <class Values, class Products, class Activations> void attend(const att
     total[r] = 0;
     for (std::uint32_t d = 0; d < width; d += 16) store(sums + r * width + d, zero());
   }
-  const auto* query = static_cast<const element*>(job.query);
-  constexpr bool widened = Products::wide_queries && sizeof(element) == 2;
+  using asked = typename asking<Values>::values::element;
+  const auto* query = static_cast<const asked*>(job.query);
+  constexpr bool widened = Products::wide_queries && sizeof(asked) == 2;
   if constexpr (widened)
     for (std::uint32_t i = 0; i < job.rows * width; i += 16) store(wide + i, load_bf16(query + i));
 

@@ -8,10 +8,15 @@ void swiglu(storage activations, const swiglu_job& job) {
   activations == storage::bf16 ? swiglu_rows<bf16_values>(job) : swiglu_rows<f32_values>(job);
 }
 void kv_write(storage kv, const kv_write_job& job) {
+  if (kv == storage::fp8) return write_kv<fp8_values>(job);
   kv == storage::bf16 ? write_kv<bf16_values>(job) : write_kv<f32_values>(job);
 }
 void attention(storage kv, storage activations, const attention_job& job) {
-  if (kv == storage::bf16 && activations == storage::bf16)
+  if (kv == storage::fp8 && activations == storage::bf16)
+    attend<fp8_values, vector_products<fp8_values>, bf16_values>(job);
+  else if (kv == storage::fp8)
+    attend<fp8_values, vector_products<fp8_values>, f32_values>(job);
+  else if (kv == storage::bf16 && activations == storage::bf16)
     attend<bf16_values, vector_products<bf16_values>, bf16_values>(job);
   else if (kv == storage::bf16)
     attend<bf16_values, vector_products<bf16_values>, f32_values>(job);

@@ -15,7 +15,12 @@
 namespace godwit::gpu::cpu {
 
 /// How weights are stored. Activations that meet bf16 weights are bf16, others are f32.
-enum class storage : std::uint8_t { bf16, f16, f32 };
+enum class storage : std::uint8_t {
+  bf16,
+  f16,
+  f32,
+  fp8 ///< of K and V only: e4m3, which means itself; what meets it is bf16
+};
 
 /// Weights that are kept in fewer bits than what they mean, which is (code - zero) * scale, rounded to bf16 where they
 /// count as bf16, and not where they count as f32. The kernels multiply what is meant, in the order that holds for it.
@@ -95,7 +100,7 @@ struct rope_tables {
 };
 
 /// Where a layer's KV lies. K of a block: [kv head][head_width / 32][16 pairs of d][16 tokens x 2]; V of a block:
-/// [kv head][8 pairs of tokens][head_width / 16][16 d x 2]; pairs as in packed weights.
+/// [kv head][8 pairs of tokens][head_width / 16][16 d x 2]; pairs as in packed weights, of fp8 as of f32.
 struct kv_view {
   std::byte* base = nullptr;    ///< of the layer
   std::size_t block_stride = 0; ///< bytes from a block's K to the next block's
@@ -122,7 +127,8 @@ struct kv_write_job {
   kv_view kv;
   std::uint32_t block = 0;
   std::uint32_t slot = 0; ///< of the first row within the block
-  void* query = nullptr;  ///< packed activations: this request's queries of this kv head, row = token * group + head
+  void* query = nullptr;  ///< packed activations (as K is stored; beside fp8 bf16): this request's queries of this kv
+                          ///< head, row = token * group + head
   std::uint32_t query_rows = 0;      ///< of the packing
   std::uint32_t first_query_row = 0; ///< of the first row
 };

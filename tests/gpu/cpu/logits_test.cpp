@@ -1,7 +1,13 @@
 #include "gpu/cpu/kernel_support.hpp"
 #include "gpu/cpu/tiny_model.hpp"
+#include "model/coded_matrix.hpp"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <memory>
 
 namespace godwit::gpu::cpu::testing {
 namespace {
@@ -120,7 +126,7 @@ TEST_P(Logits, AreBitwiseTheSameOnAllInstructionSetsAndThreadCounts) {
   const auto& c = GetParam().config;
   const auto tokens = some_tokens(70, c.vocabulary, 5);
   for (const auto type : {data_type::bf16, data_type::f16, data_type::f32})
-    for (const auto kv : {kv_precision::bf16, kv_precision::f32}) {
+    for (const auto kv : {kv_precision::bf16, kv_precision::f32, kv_precision::fp8}) {
       const auto packed = pack_model(c, memory_weights(c, type, 9), 2);
       const auto first = compute_logits(packed, tokens, {.threads = 1, .kv = kv, .isa = isa::scalar});
       for (const auto kind : isas_here())
@@ -132,6 +138,63 @@ TEST_P(Logits, AreBitwiseTheSameOnAllInstructionSetsAndThreadCounts) {
                 << to_string(type) << ", " << to_string(kind) << ", " << threads << " threads, chunks of " << chunk;
           }
     }
+}
+
+TEST_P(Logits, OfKvInEightBitsAreNotFarFromThoseOfWholeOnes) {
+  const auto& c = GetParam().config;
+  const memory_weights weights(c, data_type::f32, 7);
+  const auto tokens = some_tokens(150, c.vocabulary, 3);
+  const auto packed = pack_model(c, weights, 1);
+  const auto expected = compute_logits(packed, tokens, {.threads = 2, .kv = kv_precision::f32});
+  const auto logits = compute_logits(packed, tokens, {.threads = 2, .kv = kv_precision::fp8});
+  double squares = 0, differences = 0;
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    squares += static_cast<double>(expected[i]) * static_cast<double>(expected[i]);
+    differences += std::pow(static_cast<double>(logits[i]) - static_cast<double>(expected[i]), 2);
+  }
+  EXPECT_GT(std::sqrt(differences / squares), 1e-4);
+  EXPECT_LT(std::sqrt(differences / squares), c.mixture.experts > 0 ? 0.4 : 0.2);
+}
+
+TEST(KvInEightBits, IsTheNearestThatThereIsAndHalfOfBf16) {
+  auto c = tiny_config();
+  c.kv_heads = 2;
+  const memory_weights weights(c, data_type::f32, 7);
+  const auto packed = pack_model(c, weights, 1);
+  const auto tokens = some_tokens(16, c.vocabulary, 3);
+  const std::vector<std::uint32_t> block{0};
+  for (const auto kind : isas_here()) {
+    const auto with = [&](kv_precision kv) {
+      auto one =
+          std::make_unique<runner>(packed, cpu_executor_settings{.threads = 1, .blocks = 1, .kv = kv, .isa = kind});
+      one->step({slice_of(tokens, 0, 16, block)});
+      return one;
+    };
+    const auto whole = with(kv_precision::f32), eighth = with(kv_precision::fp8);
+    EXPECT_EQ(with(kv_precision::bf16)->get().info().block_bytes, 2 * eighth->get().info().block_bytes);
+    EXPECT_THAT(eighth->get().info().kv_layout, ::testing::HasSubstr("cpu/fp8/"));
+    for (const bool keys : {true, false}) { // of the first layer, which depend on no others
+      const auto region = [&](const std::unique_ptr<runner>& of) {
+        return keys ? of->get().key_region(0, protocols::block_id{0})
+                    : of->get().value_region(0, protocols::block_id{0});
+      };
+      const auto is = region(whole), rounded = region(eighth);
+      ASSERT_EQ(is.bytes, 4 * rounded.bytes);
+      std::size_t seen = 0;
+      for (std::uint64_t i = 0; i < rounded.bytes; ++i) {
+        float value = 0;
+        std::memcpy(&value, is.address + i * 4, 4);
+        const auto code = std::to_integer<std::uint8_t>(rounded.address[i]);
+        float nearest = 1e9F;
+        for (int other = 0; other < 256; ++other)
+          if ((other & 127) != 127)
+            nearest = std::min(nearest, std::abs(model::widen_e4m3(static_cast<std::uint8_t>(other)) - value));
+        ASSERT_EQ(std::abs(model::widen_e4m3(code) - value), nearest) << value << " as " << int{code};
+        seen += value != 0 ? 1 : 0;
+      }
+      EXPECT_GT(seen, 16U * c.head_size);
+    }
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Variants, Logits, ::testing::ValuesIn(variants()),

@@ -8,8 +8,6 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
-#include <fstream>
-#include <iterator>
 #include <map>
 #include <set>
 #include <vector>
@@ -149,6 +147,8 @@ TEST(CodedFiles, WhatIsMissingOrOfAnotherShapeIsNamed) {
   broken(packed(), "weight_scale", "BF16", {16, 3});
   broken(packed(), "weight_scale", "BF16", {});
   broken(packed(), "weight_scale", "BF16", {16, 0});
+  broken(packed(), "weight_scale", "BF16", {16, 0, 1});
+  broken(packed(), "weight_scale", "BF16", {16, 2, 1});
   broken(packed(), "weight_zero_point", "I32", {16, 2});
   broken(packed(), "weight_shape", "I64", {2}); // of zeros
   broken(blocks(), "weight", "F8_E4M3", {16, 63});
@@ -158,7 +158,7 @@ TEST(CodedFiles, WhatIsMissingOrOfAnotherShapeIsNamed) {
 }
 
 TEST(CodedFiles, GroupsThatThereAreNotAreRefused) {
-  for (const std::int32_t wrong : {2, -2}) {
+  for (const std::int32_t wrong : {2, -2, -1}) {
     auto f = gptq();
     std::vector<std::int32_t> order(64, 1);
     order[5] = wrong;
@@ -186,6 +186,39 @@ TEST(CodedFiles, ColumnsInTheOrderOfActivationsHaveTheirOwnGroups) {
   for (std::size_t i = 0; i < 64; ++i) EXPECT_EQ(values[i], i % 2 == 0 ? 4.0F : 8.0F);
 }
 
+TEST(CodedFiles, GroupsOfAnotherSizeThanTheFileSaysAreRefused) {
+  for (auto f : {gptq(), awq(), packed()}) {
+    f.by.group = 32;
+    EXPECT_EQ(f.error(), "");
+    f.by.group = 48; // two groups, too, of which the second one is short
+    EXPECT_THAT(f.error(), HasSubstr("of groups of 48 of the 64 columns"));
+  }
+}
+
+TEST(CodedFiles, ZerosThatAddNothingAreOfAnyType) {
+  layer_files f;
+  f.by.method = method_kind::compressed;
+  f.add("weight", "I8", {16, 64});
+  f.add("weight_scale", "BF16", {16, 1});
+  f.add("weight_zero_point", "I64", {16, 1});
+  EXPECT_FALSE(f.find().matrix->dimensions().zeros);
+  f.add("weight_zero_point", "I64", {16, 1}, 1);
+  EXPECT_THAT(f.error(), HasSubstr("weight_zero_point"));
+  f.add("weight_zero_point", "I8", {16, 1}, 1);
+  EXPECT_TRUE(f.find().matrix->dimensions().zeros);
+}
+
+// GPTQModel takes one off all zeros of a word at once; AutoGPTQ's own reading is the same but for a zero of 0.
+TEST(CodedFiles, AZeroOfGptqThatIsNoneHasBorrowedFromItsNeighbour) {
+  auto f = gptq();
+  f.put("scales", std::vector<std::uint16_t>(32, 0x3c00));
+  constexpr std::uint32_t zeros = 0x2eb52f0b;
+  f.put("qzeros", std::vector<std::uint32_t>(4, zeros - 0x11111111U));
+  const auto found = f.find();
+  for (std::uint64_t row = 0; row < 8; ++row)
+    EXPECT_EQ(found.matrix->unit_of(row, 0).zero, static_cast<std::int32_t>(zeros >> (4 * row) & 15U)) << row;
+}
+
 TEST(CodedFiles, ZerosOfGptqAreOneMoreInItsFirstFormat) {
   auto f = gptq();
   f.put("scales", std::vector<std::uint16_t>(32, 0x3c00));
@@ -199,16 +232,7 @@ TEST(CodedFiles, ZerosOfGptqAreOneMoreInItsFirstFormat) {
 
 // --- whole models
 
-tests::file_map golden_files(const std::string& name) {
-  tests::file_map files;
-  const auto directory = std::filesystem::path(GODWIT_SOURCE_DIR) / "tests/gpu/model/golden" / name;
-  for (const auto* file : {"config.json", "tokenizer.json", "model.safetensors"}) {
-    std::ifstream in(directory / file, std::ios::binary);
-    const std::string text((std::istreambuf_iterator<char>(in)), {});
-    files[file] = tests::bytes_of_text(text);
-  }
-  return files;
-}
+using tests::golden_files;
 
 TEST(QuantizedModel, ABiasThatAddsSomethingIsNotLeftOut) {
   auto files = golden_files("quantized/gptq4");
@@ -222,6 +246,23 @@ TEST(QuantizedModel, ABiasThatAddsSomethingIsNotLeftOut) {
   std::memcpy(&header, bytes.data(), 8);
   bytes[8 + header + std::stoull(text.substr(offsets))] = std::byte{1};
   EXPECT_THAT(tests::error_of(files), HasSubstr("o_proj.bias"));
+}
+
+TEST(QuantizedModel, EmbeddingsInCodesAreRefused) {
+  auto files = golden_files("quantized/fp8-tensor");
+  auto text = tests::text_of_bytes(files.at("model.safetensors"));
+  const auto entry = text.find("model.embed_tokens.weight");
+  const auto type = text.find("\"F32\"", entry), shape = text.find("[264,64]", entry);
+  ASSERT_NE(shape, std::string::npos);
+  // As many bytes of a type that matrices of layers may have.
+  text.replace(type, 5, "\"I8\" ");
+  text.replace(shape, 8, "[264,256]");
+  std::uint64_t header = 0;
+  std::memcpy(&header, text.data(), 8);
+  ++header;
+  std::memcpy(text.data(), &header, 8);
+  files["model.safetensors"] = tests::bytes_of_text(text);
+  EXPECT_THAT(tests::error_of(files), AllOf(HasSubstr("model.embed_tokens.weight"), HasSubstr("\"I8\"")));
 }
 
 TEST(QuantizedModel, WhatIsNotSupportedIsSaidByTheFieldsName) {
@@ -241,6 +282,13 @@ TEST(QuantizedModel, WhatIsNotSupportedIsSaidByTheFieldsName) {
   EXPECT_THAT(error_with("fp8-block", R"("fmt": "e4m3")", R"("fmt": "e5m2")"), HasSubstr("fmt"));
   EXPECT_THAT(error_with("packed4", R"("format": "pack-quantized")", R"("format": "marlin-24")"), HasSubstr("format"));
   EXPECT_THAT(error_with("packed4", R"("num_bits": 4)", R"("num_bits": 3)"), HasSubstr("num_bits"));
+  EXPECT_THAT(error_with("packed4", R"("block_structure": null)", R"("block_structure": "32x")"),
+              HasSubstr("block_structure: must be [rows, columns]"));
+  EXPECT_EQ(error_with("packed4", R"("block_structure": null)", R"("block_structure": "32x32")"), "");
+  EXPECT_THAT(error_with("gptq4", R"("group_size": 32)", R"("group_size": 0)"), HasSubstr("group_size"));
+  EXPECT_THAT(error_with("gptq4", R"("quantization_config")", R"("other_config")"),
+              AllOf(HasSubstr(".qweight\" is of quantized weights"), HasSubstr("no \"quantization_config\"")));
+  EXPECT_EQ(error_with("packed4", R"("quantization_config")", R"("compression_config")"), "");
   EXPECT_THAT(error_with("packed4-asym", R"("transform_config": {})", R"("transform_config": {"a": 1})"),
               HasSubstr("transform_config"));
   EXPECT_THAT(

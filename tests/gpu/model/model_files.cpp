@@ -74,6 +74,16 @@ std::string small_tokenizer() {
 
 } // namespace
 
+file_map golden_files(const std::string& name) {
+  file_map files;
+  const auto directory = std::filesystem::path(GODWIT_SOURCE_DIR) / "tests/gpu/model/golden" / name;
+  for (const auto* file : {"config.json", "tokenizer.json", "model.safetensors"}) {
+    std::ifstream in(directory / file, std::ios::binary);
+    files[file] = bytes_of_text(std::string((std::istreambuf_iterator<char>(in)), {}));
+  }
+  return files;
+}
+
 std::vector<std::byte> safetensors_file(std::string_view header, std::size_t data_bytes) {
   auto bytes = bytes_of_text(std::string(8, '\0') + std::string(header) + std::string(data_bytes, '\0'));
   for (std::size_t i = 0; i < 8; ++i) bytes[i] = static_cast<std::byte>((header.size() >> (8 * i)) & 0xFFU);

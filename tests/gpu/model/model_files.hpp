@@ -51,6 +51,9 @@ private:
 /// A small valid Llama in memory, in plain text, so that tests can break one thing.
 file_map small_model();
 
+/// A model directory of tests/gpu/model/golden.
+file_map golden_files(const std::string& name);
+
 /// A safetensors file: header as written, then `data_bytes` zeros.
 std::vector<std::byte> safetensors_file(std::string_view header, std::size_t data_bytes);
 

@@ -1,5 +1,6 @@
 #include "gpu/model/model_files.hpp"
 
+#include <godwit/gpu/cpu/packed_model.hpp>
 #include <godwit/gpu/model/philox.hpp>
 
 #include <gmock/gmock.h>
@@ -97,6 +98,34 @@ void try_mutations(const std::string& file, std::uint32_t rounds) {
 TEST(Mutations, AnyConfigIsReadOrRefused) { try_mutations("config.json", 4000); }
 TEST(Mutations, AnySafetensorsHeaderIsReadOrRefused) { try_mutations("model.safetensors", 4000); }
 TEST(Mutations, AnyTokenizerIsReadOrRefused) { try_mutations("tokenizer.json", 4000); }
+
+/// Anywhere in a file: in its header, or in what tensors hold.
+void mutate_anywhere(std::vector<std::byte>& bytes, dice& random) {
+  if (random.below(2) == 0) return mutate(bytes, random);
+  for (auto times = 1 + random.below(4); times > 0 && !bytes.empty(); --times)
+    bytes[random.below(bytes.size())] = static_cast<std::byte>(random.below(256));
+}
+
+// Matrices in codes lead from tensor to tensor: what opens is packed, too.
+TEST(Mutations, AnyQuantizedFilesArePackedOrRefused) {
+  for (const std::string name : {"gptq4", "gptq4-act-order", "gptq8", "awq4", "packed4-asym", "packed4-act-order",
+                                 "fp8-block", "int8-channel"}) {
+    const auto good = tests::golden_files("quantized/" + name);
+    std::uint32_t opened = 0;
+    constexpr std::uint32_t rounds = 200;
+    for (std::uint32_t round = 0; round < rounds; ++round) {
+      dice random(round);
+      auto files = good;
+      mutate_anywhere(files[random.below(4) == 0 ? "config.json" : "model.safetensors"], random);
+      const auto result = open_model(memory_source("mutated", files));
+      if (!result) continue;
+      ++opened;
+      EXPECT_GT(cpu::packed_bytes(*cpu::pack_model(result->configuration, *result->tensors, 1)), 0U) << round;
+    }
+    EXPECT_GT(opened, 0U) << name;
+    EXPECT_LT(opened, rounds) << name;
+  }
+}
 
 } // namespace
 } // namespace godwit::gpu::model

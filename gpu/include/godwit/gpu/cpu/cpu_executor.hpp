@@ -21,7 +21,8 @@ namespace godwit::gpu::cpu {
 enum class kv_precision : std::uint8_t {
   automatic, ///< bf16 for bf16 weights, f32 for others
   bf16,
-  f32
+  f32,
+  fp8 ///< e4m3 without scales: half of bf16's bytes; numbers beyond 448 are that
 };
 
 /// The logits of one row, before they are drawn from. Valid during the call.

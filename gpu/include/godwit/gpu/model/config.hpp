@@ -52,6 +52,7 @@ struct quantization_config {
   bool zeros_less_one = false;
   /// fp8, compressed: rows and columns that share a scale, where the file says so; 0: it does not.
   std::uint32_t block_rows = 0, block_columns = 0;
+  std::uint32_t group = 0; ///< columns of a row that share a scale, likewise; 0 also where matrices differ
 };
 
 /// A decoder-only transformer of the Llama family, as read from config.json and generation_config.json.
