@@ -287,14 +287,11 @@ void adapters(bench::session& session, const std::shared_ptr<const cpu::packed_m
   session.add(figure);
 }
 
-/// A step of a model whose matrices are kept in codes against that of the model that they mean. `requests`: rows that
-/// decode; `tokens`: of a prompt, where there is no request but one.
-void quantized(bench::session& session, const std::shared_ptr<const cpu::packed_model>& coded,
-               const std::shared_ptr<const cpu::packed_model>& plain, unsigned threads, std::uint32_t requests,
-               std::uint32_t tokens, const std::string& name) {
-  if (!session.wants(name)) return;
-  const std::uint32_t blocks = tokens / protocols::tokens_per_block + 9;
-  const cpu::cpu_executor_settings settings{.threads = threads, .blocks = requests * blocks};
+/// A step on an executor against the same on another one. `requests`: rows that decode; `tokens`: of a prompt, where
+/// there is no request but one; each behind `before` others.
+void beside(bench::session& session, executor& ours, executor& reference, std::uint32_t requests, std::uint32_t tokens,
+            std::uint32_t before, const std::string& name) {
+  const std::uint32_t blocks = ours.info().blocks / requests;
   const auto milliseconds_of = [&](executor& runner) {
     const std::uint32_t steps = tokens == 1 ? 4 : 1;
     double spent = 0;
@@ -302,7 +299,7 @@ void quantized(bench::session& session, const std::shared_ptr<const cpu::packed_
       protocols::step_input input;
       for (std::uint32_t i = 0; i < requests; ++i) {
         auto& slice = input.slices.emplace_back();
-        slice.first_position = 128;
+        slice.first_position = before;
         slice.tokens.assign(tokens, static_cast<protocols::token_id>(7 + i));
         for (std::uint32_t block = 0; block < blocks; ++block) slice.blocks.emplace_back(i * blocks + block);
         slice.samples = true;
@@ -317,12 +314,45 @@ void quantized(bench::session& session, const std::shared_ptr<const cpu::packed_
     }
     return spent / steps * 1e3;
   };
-  const auto ours = cpu::make_cpu_executor(coded, settings), reference = cpu::make_cpu_executor(plain, settings);
   const auto result = bench::interleave(
-      session.repetitions(), [&] { return milliseconds_of(*ours); }, [&] { return milliseconds_of(*reference); });
+      session.repetitions(), [&] { return milliseconds_of(ours); }, [&] { return milliseconds_of(reference); });
   auto figure = bench::compare(name, result, "ms", bench::figure::direction::at_most, 1.0);
   figure.goal.reset(); // it depends on the machine's memory and its cores
   session.add(figure);
+}
+
+/// Weights in codes against those that they mean, and KV of eight bits against bf16.
+void in_fewer_bits(bench::session& session, const model::config& config,
+                   const std::shared_ptr<const cpu::packed_model>& plain) {
+  const auto settings_for = [](unsigned threads, std::uint32_t requests, std::uint32_t all) {
+    return cpu::cpu_executor_settings{.threads = threads, .blocks = requests * (all / protocols::tokens_per_block + 1)};
+  };
+  for (const auto& [to, word] : {std::pair{model::rounding::int8, "int8"}, std::pair{model::rounding::int4, "int4"}}) {
+    std::shared_ptr<const cpu::packed_model> coded; // where it is asked for
+    for (const unsigned threads : {1U, 2U})
+      for (const std::uint32_t requests : {1U, 4U, 16U, 0U}) {
+        const auto what = requests == 0 ? std::string("prefill_256") : "decode_" + std::to_string(requests);
+        const auto name = std::string("engine/quantized_") + word + "_" + what + "_" + std::to_string(threads) + "t";
+        if (!session.wants(name)) continue;
+        if (!coded) coded = cpu::pack_model(config, *model::quantize(model::random_weights(config), config, to));
+        const std::uint32_t rows = std::max(1U, requests), tokens = requests == 0 ? 256 : 1, before = 128;
+        const auto settings = settings_for(threads, rows, before + tokens);
+        const auto ours = cpu::make_cpu_executor(coded, settings), reference = cpu::make_cpu_executor(plain, settings);
+        beside(session, *ours, *reference, rows, tokens, before, name);
+      }
+  }
+  for (const unsigned threads : {1U, 2U})
+    for (const std::uint32_t tokens : {1U, 256U}) {
+      constexpr std::uint32_t before = 8192;
+      const auto name = std::string("engine/kv_fp8_") + (tokens == 1 ? "decode" : "prefill_256") + "_behind_8192_" +
+                        std::to_string(threads) + "t";
+      if (!session.wants(name)) continue;
+      auto settings = settings_for(threads, 1, before + tokens);
+      const auto reference = cpu::make_cpu_executor(plain, settings);
+      settings.kv = cpu::kv_precision::fp8;
+      const auto ours = cpu::make_cpu_executor(plain, settings);
+      beside(session, *ours, *reference, 1, tokens, before, name);
+    }
 }
 
 // ---- oneDNN --------------------------------------------------------------------------------------------------------
@@ -427,19 +457,7 @@ int main(int argc, char** argv) {
     const auto* small_shape = model::find_random_model("160m"); // with the same vocabulary
     if (small_shape == nullptr) throw std::runtime_error("no model of the 160m shape");
     const auto small = cpu::pack_model(small_shape->configuration, *model::random_weights(small_shape->configuration));
-    for (const auto& [to, word] :
-         {std::pair{model::rounding::int8, "int8"}, std::pair{model::rounding::int4, "int4"}}) {
-      const auto name = std::string("engine/quantized_") + word + "_";
-      std::shared_ptr<const cpu::packed_model> coded; // where it is asked for
-      for (const unsigned threads : {1U, 2U})
-        for (const std::uint32_t requests : {1U, 4U, 16U, 0U}) {
-          const auto what = requests == 0 ? std::string("prefill_256") : "decode_" + std::to_string(requests);
-          const auto full = name + what + "_" + std::to_string(threads) + "t";
-          if (!session.wants(full)) continue;
-          if (!coded) coded = cpu::pack_model(config, *model::quantize(model::random_weights(config), config, to));
-          quantized(session, coded, model, threads, std::max(1U, requests), requests == 0 ? 256 : 1, full);
-        }
-    }
+    in_fewer_bits(session, config, model);
     for (const unsigned threads : {1U, 2U}) {
       const std::string suffix = "_" + std::to_string(threads) + "t";
       decode(session, model, threads, 128, "engine/decode" + suffix);

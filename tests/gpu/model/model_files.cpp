@@ -1,5 +1,7 @@
 #include "gpu/model/model_files.hpp"
 
+#include <fstream>
+#include <iterator>
 #include <stdexcept>
 
 namespace godwit::gpu::model::tests {
