@@ -41,6 +41,7 @@ http::server_settings make_http_settings(const serve_settings& s, const runtime:
   out.body_bytes_max = s.http.body_bytes_max;
   out.bodies_bytes_max = s.http.bodies_bytes_max;
   out.queued_bytes_max = s.http.queued_bytes_max;
+  out.answers_bytes_max = s.http.answers_bytes_max;
   out.connections_max = possible;
   out.connections_per_address_max = s.http.connections_per_address_max;
   out.header_timeout = s.http.header_timeout;

@@ -447,6 +447,12 @@ void declare_edges(runtime::config::registry& r, serve_settings& s) {
          .unit = "bytes",
          .min = 4096,
          .max = 1024.0 * 1024 * 1024});
+  r.add("http.answers_bytes_max", s.http.answers_bytes_max,
+        {.doc = "Answers that wait for their readers, all together; over it those that have waited longest are "
+                "disconnected.",
+         .unit = "bytes",
+         .min = 4096,
+         .max = 1024.0 * 1024 * 1024 * 1024});
   r.add("http.header_timeout", s.http.header_timeout,
         {.doc = "From the first byte of a request to the end of its head; then 408.",
          .unit = "ms",
@@ -589,6 +595,8 @@ void declare(runtime::config::registry& registry, serve_settings& settings) {
         return "http.cors_allowed_origins: '" + origin + "' is no origin, such as https://app.example, nor *";
     if (settings.http.bodies_bytes_max < settings.http.body_bytes_max)
       return "http.bodies_bytes_max is less than http.body_bytes_max";
+    if (settings.http.answers_bytes_max < settings.http.queued_bytes_max)
+      return "http.answers_bytes_max is less than http.queued_bytes_max";
     if (settings.http.debug && !settings.trace.flight && settings.trace.file.empty())
       return "http.debug is on, and nothing is recorded that it could show: trace.flight is off, and there is no "
              "trace.file";

@@ -141,6 +141,7 @@ struct serve_settings {
     std::uint32_t connections_max = 16'384;
     std::uint32_t connections_per_address_max = 4096;
     std::uint64_t queued_bytes_max = 1024 * 1024;
+    std::uint64_t answers_bytes_max = 1024 * 1024 * 1024;
     std::chrono::milliseconds header_timeout{10'000};
     std::chrono::milliseconds body_timeout{60'000};
     std::chrono::milliseconds idle_timeout{75'000};

@@ -21,6 +21,12 @@ void answer::wake_locked() {
   wake_();
 }
 
+void answer::count_locked() {
+  const auto now = queued_.size() + in_flight_;
+  if (now != counted_) core_->answer_bytes.fetch_add(now - counted_, std::memory_order_relaxed);
+  counted_ = now;
+}
+
 // In the functions below what `gone_` owns is destroyed after the lock is released: it may own the exchange, whose
 // destructor comes back here.
 
@@ -30,6 +36,7 @@ void answer::respond(const response& r) {
   if (phase_ != phase::waiting) return;
   phase_ = phase::complete;
   queued_ = serialize(r, form_, keep_alive_locked());
+  count_locked();
   release.swap(gone_);
   wake_locked();
 }
@@ -41,6 +48,7 @@ void answer::begin_stream(int status, const headers& fields) {
   silent_ = form_.head || bodiless(status);
   close_delimited_ = form_.version < 11 && !silent_;
   queued_ = serialize_stream_head(status, fields, form_, keep_alive_locked());
+  count_locked();
   wake_locked();
 }
 
@@ -68,6 +76,8 @@ void answer::write_locked(std::string_view chunk) {
   } else {
     append_chunk(queued_, chunk);
   }
+  count_locked();
+  if (in_flight_ > 0 && core_->too_much_waits()) woken_ = false; // for the same reason
   wake_locked();
 }
 
@@ -77,6 +87,7 @@ void answer::finish() {
   if (phase_ != phase::streaming) return;
   phase_ = phase::complete;
   if (!close_delimited_ && !silent_) queued_.append(last_chunk);
+  count_locked();
   release.swap(gone_);
   wake_locked();
 }
@@ -104,6 +115,7 @@ void answer::abandon() {
   if (phase_ == phase::waiting) {
     phase_ = phase::complete;
     queued_ = serialize(core_->error(500, "the request was dropped without an answer"), form_, keep_alive_locked());
+    count_locked();
   } else if (phase_ == phase::streaming) {
     phase_ = phase::broken;
     woken_ = false;
@@ -137,6 +149,7 @@ answer::progress answer::take(std::string& bytes) {
   woken_ = false;
   queued_.swap(bytes);
   in_flight_ = bytes.size();
+  count_locked();
   if (phase_ == phase::complete) return progress::complete;
   return phase_ == phase::broken ? progress::broken : progress::pending;
 }
@@ -152,6 +165,11 @@ bool answer::too_slow() const {
   return too_slow_;
 }
 
+std::size_t answer::waiting_bytes() const {
+  const auto lock = std::lock_guard(mutex_);
+  return counted_;
+}
+
 bool answer::keep_alive() const {
   const auto lock = std::lock_guard(mutex_);
   return keep_alive_locked();
@@ -162,9 +180,11 @@ void answer::gone() {
   {
     const auto lock = std::lock_guard(mutex_);
     wake_ = nullptr;
+    queued_ = std::string();
+    in_flight_ = 0;
+    count_locked();
     if (phase_ == phase::complete || phase_ == phase::closed) return;
     phase_ = phase::closed;
-    queued_ = std::string();
     fire.swap(gone_);
   }
   core_->disconnects_total.fetch_add(1, std::memory_order_relaxed);

@@ -34,11 +34,13 @@ public:
 
   // The session's thread.
   enum class progress : std::uint8_t { pending, complete, broken };
-  /// Moves what waits into `bytes` (cleared before), which counts as queued until the next call.
+  /// Moves what waits into `bytes` (cleared before), which counts as queued until the next call, or `gone`.
   progress take(std::string& bytes);
   [[nodiscard]] progress state() const;
   /// Broken because more would have waited than may.
   [[nodiscard]] bool too_slow() const;
+  /// What waits for the reader, taken or not.
+  [[nodiscard]] std::size_t waiting_bytes() const;
   [[nodiscard]] bool keep_alive() const;
   /// How long a stream may have nothing to send before `send_heartbeat`; 0: for ever.
   [[nodiscard]] std::chrono::milliseconds heartbeat_interval() const;
@@ -54,6 +56,7 @@ private:
   void wake_locked();
   [[nodiscard]] bool keep_alive_locked() const;
   void write_locked(std::string_view chunk);
+  void count_locked(); ///< what waits, among that of all
 
   const std::shared_ptr<server_core> core_;
   const answer_form form_;
@@ -64,6 +67,7 @@ private:
   std::string heartbeat_;
   std::chrono::milliseconds heartbeat_interval_{0};
   std::size_t in_flight_ = 0;
+  std::size_t counted_ = 0;
   std::size_t allowed_ = 0; ///< above the bound
   phase phase_ = phase::waiting;
   bool close_delimited_ = false;

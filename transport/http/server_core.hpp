@@ -34,11 +34,15 @@ struct server_core {
   std::atomic<std::uint64_t> rejected_total{0};
   std::atomic<std::uint64_t> refused_total{0};
   std::atomic<std::uint64_t> handshakes_failed_total{0};
-  std::atomic<std::uint64_t> body_bytes{0}; ///< of bodies that are being received
+  std::atomic<std::uint64_t> body_bytes{0};   ///< of bodies that are being received
+  std::atomic<std::uint64_t> answer_bytes{0}; ///< that wait for their readers
   std::atomic<std::uint64_t> disconnects_total{0};
   std::atomic<std::uint64_t> slow_readers_total{0};
   std::atomic<std::uint64_t> bytes_written_total{0};
 
+  [[nodiscard]] bool too_much_waits() const noexcept {
+    return answer_bytes.load(std::memory_order_relaxed) > settings.answers_bytes_max;
+  }
   [[nodiscard]] response error(int status, const std::string& message) const;
 
   /// Calls the waiting `done`s if no connection is left, or if `now` is true.

@@ -22,6 +22,7 @@ void session::start() {
     (void)self->count_body(0);
     self->deadline_.cancel();
     self->set_idle(false);
+    self->set_writing(false);
     self->around_.sessions.erase(self.get());
     if (self->refuse_ == refusal::none) self->core_->addresses.leave(self->from_);
     if (!self->makes_way_) // else another one has its place
@@ -175,11 +176,12 @@ std::optional<std::size_t> session::send_now(std::string_view bytes) {
 }
 
 awaitable<bool> session::send_rest(std::string_view bytes) {
-  writing_ = true;
+  set_writing(true);
+  make_room();
   deadline_.in(core_->settings.write_timeout);
   const auto [ec, n] = co_await connection_.write(bytes);
   deadline_.none();
-  writing_ = false;
+  set_writing(false);
   core_->bytes_written_total.fetch_add(n, std::memory_order_relaxed);
   co_return !ec;
 }
@@ -227,7 +229,7 @@ void session::received(error_code ec, std::string_view bytes) {
 
 void session::on_deadline() {
   late_ = true;
-  if (writing_) {
+  if (writes_) {
     core_->slow_readers_total.fetch_add(1, std::memory_order_relaxed);
     drop("it read nothing for http.write_timeout");
   }
@@ -240,7 +242,22 @@ void session::on_answer() {
     if (answer_->too_slow()) drop("more waited for it than http.queued_bytes_max");
     abort();
   }
+  if (writes_) make_room();
   signal();
+}
+
+// Not the one that comes last: whoever reads is through in a moment, and would pay for those who do not.
+void session::make_room() {
+  while (core_->too_much_waits()) {
+    auto* const longest = around_.writing.front();
+    const auto its = longest->answer_ ? longest->answer_->waiting_bytes() : 0;
+    if (its == core_->answer_bytes.load(std::memory_order_relaxed)) return; // it alone may
+    core_->slow_readers_total.fetch_add(1, std::memory_order_relaxed);
+    longest->drop("more waited for all clients together than http.answers_bytes_max, for it longest");
+    longest->set_writing(false);
+    if (longest->answer_) longest->answer_->gone();
+    if (longest == this) return;
+  }
 }
 
 bool session::count_body(std::size_t now) {
@@ -275,6 +292,16 @@ void session::set_idle(bool now) {
   }
   const auto none = std::chrono::steady_clock::time_point::max();
   around_.idle_since.store(around_.idle.empty() ? none : around_.idle.front()->waits_since_);
+}
+
+void session::set_writing(bool now) {
+  if (now == writes_.has_value()) return;
+  if (now) {
+    writes_ = around_.writing.insert(around_.writing.end(), this);
+  } else {
+    around_.writing.erase(*writes_);
+    writes_.reset();
+  }
 }
 
 bool session::make_way() {

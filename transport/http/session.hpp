@@ -31,7 +31,8 @@ public:
   /// What the sessions of one thread share. Outlives them.
   struct surroundings {
     std::unordered_set<session*> sessions;
-    std::list<session*> idle; ///< those that wait for a request, the longest first
+    std::list<session*> idle;    ///< those that wait for a request, the longest first
+    std::list<session*> writing; ///< those whose client has not taken all of an answer, the longest first
     /// Since when the first of them does; for other threads to see. `max`: there is none.
     std::atomic<std::chrono::steady_clock::time_point> idle_since{std::chrono::steady_clock::time_point::max()};
     std::array<char, 65'536> received; ///< what one has just read, until it has looked at it
@@ -85,8 +86,11 @@ private:
   void received(error_code ec, std::string_view bytes);
   /// Bodies that are being received have so many bytes more. False: that is too much.
   [[nodiscard]] bool count_body(std::size_t now);
+  /// Where too much waits for readers: closes those of this thread that have waited longest.
+  void make_room();
   void drop(const std::string& why);
   void set_idle(bool now);
+  void set_writing(bool now);
 
   /// What may lie unparsed: a head, or the requests that a client sends ahead while one is being answered.
   [[nodiscard]] std::size_t unparsed_bytes_max() const noexcept { return core_->settings.header_bytes_max + 65'536; }
@@ -105,13 +109,13 @@ private:
   const refusal refuse_;
   bool signalled_ = false;
   bool reading_ = false;
-  bool writing_ = false;
-  bool only_ends_ = false;                             // what is awaited ends with the socket, not with a signal
-  bool end_ = false;                                   // the client's end of stream, or an error
-  bool late_ = false;                                  // the deadline has passed
-  bool aborted_ = false;                               // closed from our side
-  bool makes_way_ = false;                             // for another one
-  std::optional<std::list<session*>::iterator> waits_; // for a request
+  bool only_ends_ = false;                              // what is awaited ends with the socket, not with a signal
+  bool end_ = false;                                    // the client's end of stream, or an error
+  bool late_ = false;                                   // the deadline has passed
+  bool aborted_ = false;                                // closed from our side
+  bool makes_way_ = false;                              // for another one
+  std::optional<std::list<session*>::iterator> waits_;  // for a request
+  std::optional<std::list<session*>::iterator> writes_; // what its client does not take at once
   std::chrono::steady_clock::time_point waits_since_;
 };
 

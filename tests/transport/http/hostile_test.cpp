@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <fstream>
 #include <random>
 #include <sstream>
@@ -311,6 +312,78 @@ TEST(HttpHostile, AClientThatReadsNothingOfItsStreamLeavesOthersAndMemoryAlone) 
   ASSERT_EQ(times_told(), 1U);
   const auto lock = std::lock_guard(*told_mutex);
   EXPECT_THAT(told->front(), AllOf(StartsWith("127.0.0.1:"), HasSubstr("http.queued_bytes_max")));
+}
+
+TEST(HttpHostile, AnswersThatNobodyReadsAreBoundedAllTogether) {
+  auto told = std::make_shared<std::atomic<int>>(0);
+  auto settings = server_settings();
+  settings.threads = 1; // the one that has waited longest of all
+  settings.answers_bytes_max = 64 * 1024 * 1024;
+  settings.on_dropped = [told](const std::string&, const std::string& why) {
+    if (why.find("http.answers_bytes_max") != std::string::npos) ++*told;
+  };
+  auto s = echo_server(settings);
+  auto answer = response();
+  answer.body = std::string(16 * 1024 * 1024, 'm') + "!end";
+  auto deaf = std::vector<std::unique_ptr<raw_socket>>();
+  const auto before = resident_bytes();
+  auto most = std::size_t{0};
+  for (int i = 0; i < 12; ++i) {
+    deaf.push_back(std::make_unique<raw_socket>(s.port(), 64 * 1024));
+    deaf.back()->send(get("/hold"));
+    s.held()->respond(answer);
+    expect_answers(s);
+    most = std::max(most, resident_bytes());
+  }
+  EXPECT_TRUE(eventually([&] { return s.get_server().stats().connections == 3; })) << "three have room";
+  EXPECT_EQ(s.get_server().stats().slow_readers_total, 9U);
+  EXPECT_EQ(told->load(), 9);
+  EXPECT_LT(most, before + 128 * 1024 * 1024); // of 192 MiB
+  EXPECT_EQ(deaf.back()->read_until("!end").substr(0, 12), "HTTP/1.1 200") << "those that had waited longest went";
+  auto reads = raw_socket(s.port()); // none of this is its affair
+  reads.send(get("/hold"));
+  s.held()->respond(answer);
+  EXPECT_EQ(reads.read_until("!end").substr(0, 12), "HTTP/1.1 200");
+  deaf.clear();
+  reads.close();
+  expect_nothing_left(s);
+}
+
+TEST(HttpHostile, StreamsThatNobodyReadsAreBoundedAllTogetherToo) {
+  auto settings = server_settings();
+  settings.threads = 1;
+  settings.queued_bytes_max = 16 * 1024 * 1024;
+  settings.answers_bytes_max = 40 * 1024 * 1024;
+  auto s = echo_server(settings);
+  auto deaf = std::vector<std::unique_ptr<raw_socket>>();
+  auto streams = std::vector<std::shared_ptr<exchange>>();
+  for (int i = 0; i < 6; ++i) {
+    deaf.push_back(std::make_unique<raw_socket>(s.port(), 4096));
+    deaf.back()->send(get("/hold"));
+    streams.push_back(s.held());
+    streams.back()->begin_stream(200, {});
+    for (int part = 0; part < 15; ++part) streams.back()->write(std::string(1024 * 1024, 's'));
+    expect_answers(s);
+  }
+  EXPECT_TRUE(eventually([&] { return s.get_server().stats().slow_readers_total >= 3; }));
+  EXPECT_TRUE(streams.front()->closed());
+  EXPECT_FALSE(streams.back()->closed());
+}
+
+TEST(HttpHostile, AnAnswerThatWaitsAloneMayBeLongerThanAllTogether) {
+  auto settings = server_settings();
+  settings.answers_bytes_max = 1024 * 1024;
+  auto s = echo_server(settings);
+  for (int i = 0; i < 2; ++i) {
+    auto c = raw_socket(s.port(), 64 * 1024);
+    c.send(get("/hold"));
+    auto answer = response();
+    answer.body = std::string(16 * 1024 * 1024, 'm') + "!end";
+    s.held()->respond(std::move(answer));
+    std::this_thread::sleep_for(50ms);
+    EXPECT_EQ(c.read_until("!end").substr(0, 12), "HTTP/1.1 200");
+  }
+  EXPECT_EQ(s.get_server().stats().slow_readers_total, 0U);
 }
 
 TEST(HttpHostile, TenThousandConnectionsTakeLittleMemoryAndTheServerAnswers) {

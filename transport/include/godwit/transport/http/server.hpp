@@ -22,6 +22,9 @@ struct server_settings {
   std::uint64_t bodies_bytes_max = 1024 * 1024 * 1024;
   /// Answers waiting for one slow reader, in `exchange::write`. About 5,000 SSE events of a token each.
   std::uint64_t queued_bytes_max = 1024 * 1024;
+  /// Answers that wait for their readers, streams or not, all together; over it those whose readers have taken nothing
+  /// for longest are closed, but never one that waits alone. What stops many clients that ask and do not read.
+  std::uint64_t answers_bytes_max = 1024 * 1024 * 1024;
   /// When there are so many and another one comes, the one that has waited longest for a request is closed; where none
   /// has waited for a second, the new one is answered 503 and closed.
   std::uint32_t connections_max = 16'384;
@@ -66,7 +69,8 @@ struct server_stats {
   std::uint64_t refused_total = 0;           ///< connections over `connections_max` or `connections_per_address_max`
   std::uint64_t handshakes_failed_total = 0; ///< of TLS, or too late
   std::uint64_t disconnects_total = 0;       ///< clients that went away before their answer was complete
-  std::uint64_t slow_readers_total = 0;      ///< closed because of `queued_bytes_max` or `write_timeout`
+  std::uint64_t slow_readers_total =
+      0; ///< closed because of `queued_bytes_max`, `answers_bytes_max` or `write_timeout`
   std::uint64_t bytes_written_total = 0;
 };
 
