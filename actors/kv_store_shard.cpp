@@ -69,6 +69,7 @@ void kv_store_shard::on_stop() {
 
 protocols::store_found kv_store_shard::look(const protocols::store_look& what) {
   protocols::store_found out;
+  if (what.names.size() > kv_store_settings::names_max) return out;
   out.filed.reserve(what.names.size());
   const auto since = chunks_.begin();
   for (const auto& name : what.names) {
@@ -168,6 +169,8 @@ protocols::store_room kv_store_shard::make_room(const protocols::store_offer& of
       offer.names.size() * offer.shape.regions > regions_of_message_max ||
       incoming_.size() >= options_.settings.offers_max)
     return out;
+  auto regions_open = std::uint64_t{offer.shape.regions}; // with the next chunk
+  for (const auto& [transfer, other] : incoming_) regions_open += other.slots.size() * other.regions_per_chunk;
   const auto since = chunks_.begin();
   for (auto name = offer.names.rbegin(); name != offer.names.rend(); ++name) {
     chunks_.touch(*name);
@@ -176,8 +179,10 @@ protocols::store_room kv_store_shard::make_room(const protocols::store_offer& of
   incoming in;
   for (std::uint32_t i = 0; i < offer.names.size(); ++i) {
     if (chunks_.knows(offer.names[i]) || (disk_works() && on_disk_.has(offer.names[i]))) continue;
-    const auto where = chunks_.reserve(offer.names[i], since);
+    const bool room = regions_open <= options_.settings.offered_regions_max;
+    const auto where = room ? chunks_.reserve(offer.names[i], since) : std::nullopt;
     if (!where) break; // what comes behind would be of no use without it
+    regions_open += offer.shape.regions;
     in.slots.push_back(*where);
     out.wanted.push_back(i);
   }

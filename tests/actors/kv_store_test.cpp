@@ -452,6 +452,17 @@ TEST_F(ShardTest, TakesAsManyOffersAtATimeAsItMay) {
   EXPECT_THAT(offer({3}).wanted, SizeIs(1));
 }
 
+TEST_F(ShardTest, TakesAsManyRegionsInAllItsOffersAsItMay) {
+  start_shard(nullptr, [](actors::kv_store_settings& s) { s.offered_regions_max = 20; });
+  const auto room = offer({1, 2, 3});
+  EXPECT_THAT(room.wanted, ElementsAre(0, 1)) << "eight regions each";
+  EXPECT_THAT(offer({4}).wanted, IsEmpty());
+  EXPECT_THAT(offer({4}, {512, 4}).wanted, SizeIs(1));
+  tell({room.transfer, 0});
+  world.run_for(10ms);
+  EXPECT_THAT(offer({3}).wanted, SizeIs(1));
+}
+
 TEST_F(ShardTest, ChunksOfAnotherSizeAreNotItsOwn) {
   EXPECT_THAT(offer({1}, {1024, 8}).wanted, IsEmpty());
   EXPECT_THAT(offer({1}, {512, 0}).wanted, IsEmpty());
@@ -470,6 +481,11 @@ TEST_F(ShardTest, WhatAPeerMakesItAllocateIsBounded) {
   EXPECT_THAT(ask(many).wanted, IsEmpty());
   many.shape = {512, 8};
   EXPECT_THAT(ask(many).wanted, SizeIs(4));
+  protocols::store_look look;
+  look.names = many.names;
+  EXPECT_THAT(ask(look).filed, SizeIs(40'000));
+  look.names.resize(actors::kv_store_settings::names_max + 1);
+  EXPECT_THAT(ask(look).filed, IsEmpty());
 }
 
 TEST_F(ShardTest, WhatIsReadIsNotOverwritten) {

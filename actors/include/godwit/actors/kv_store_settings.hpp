@@ -30,8 +30,10 @@ struct kv_store_settings {
   std::uint32_t puts_max = 2;         ///< of an instance at a time
   std::uint32_t puts_queued_max = 64; ///< of an instance; of more the oldest is dropped
   std::uint32_t offers_max = 256;     ///< of a shard, open at a time
-  std::uint32_t fetches_max = 256;    ///< of a shard, at a time
-  std::uint32_t disk_reads_max = 8;   ///< of a shard's disk, at a time; more wait for these
+  /// Of all these together, each an entry of the fabric's books. What an offer has beyond them is not wanted.
+  std::uint64_t offered_regions_max = std::uint64_t{1} << 24U;
+  std::uint32_t fetches_max = 256;  ///< of a shard, at a time
+  std::uint32_t disk_reads_max = 8; ///< of a shard's disk, at a time; more wait for these
   std::uint32_t disk_writes_max = 2;
   /// A disk of which one call takes longer is taken for one that is not there, until it has ended.
   std::chrono::nanoseconds disk_patience{std::chrono::seconds(2)};

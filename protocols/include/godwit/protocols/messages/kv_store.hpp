@@ -29,7 +29,7 @@ struct store_look {
   auto fields() { return std::tie(names); }
 };
 struct store_found {
-  std::vector<std::uint8_t> filed; ///< for each name: 1, or 0
+  std::vector<std::uint8_t> filed; ///< for each name: 1, or 0; empty: they were too many
   store_found() = default;
   auto fields() { return std::tie(filed); }
 };
