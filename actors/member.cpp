@@ -68,20 +68,25 @@ void member::on_stop() {
 task<void> member::join_until_joined() {
   nanoseconds pause{0};
   while (!retiring_) {
-    auto answer = co_await join();
-    if (retiring_) co_return;
-    if (answer && answer->joined()) {
-      take_up(*answer);
-      co_return;
-    }
-    state_.error = answer ? answer->refusal : answer.error().message;
-    ++state_.failures;
     pause = longer_pause(pause, options_.rejoin_min, options_.rejoin_max);
-    // Whoever waits for the first attempt reports it.
-    options_.log.write(state_.joins == 0 && state_.failures == 1 ? runtime::log::level::debug
-                                                                 : runtime::log::level::warning,
-                       "cannot join: {}; next attempt in {} ms", state_.error, milliseconds_of(pause));
-    tell_state();
+    try {
+      auto answer = co_await join();
+      if (retiring_) co_return;
+      if (answer && answer->joined()) {
+        take_up(*answer);
+        co_return;
+      }
+      ++state_.failures;
+      state_.error = answer ? answer->refusal : answer.error().message;
+      // Whoever waits for the first attempt reports it.
+      options_.log.write(state_.joins == 0 && state_.failures == 1 ? runtime::log::level::debug
+                                                                   : runtime::log::level::warning,
+                         "cannot join: {}; next attempt in {} ms", state_.error, milliseconds_of(pause));
+      tell_state();
+    } catch (...) {
+      context().report("cannot join: " + runtime::detail::describe(std::current_exception()).message);
+    }
+    if (state_.joined) co_return; // and something that came of it failed
     co_await sleep_for(pause);
   }
 }
@@ -125,7 +130,7 @@ void member::take_up(const join_answer& answer) {
     p.draining = false;
     p.stopped = true;
     p.order = 0;
-    if (i < options_.instances) spawn_pair(i);
+    if (i < options_.instances) start_pair(i);
   }
   tell_state();
 }
@@ -134,17 +139,18 @@ void member::head_down(std::uint64_t membership, runtime::stop_reason reason) {
   if (membership != membership_ || !head_) return;
   const bool was_joined = std::exchange(state_.joined, false);
   head_ = {};
+  const bool drops_all = was_joined && !retiring_; // otherwise `join` sees it
+  if (drops_all) start(join_until_joined());       // before anything that may fail
   // The way to them was by this head. Their old handles would have none by the next one.
   for (const auto& other : topology_.instances)
     if (other.llumlet) host().declare_down(other.llumlet);
   for (const auto& other : topology_.stores)
     if (other.shard != store_) host().declare_down(other.shard);
   topology_ = {};
-  if (!was_joined || retiring_) return; // `join` sees it
-  options_.log.warning("the head is gone ({}); its requests are dropped, joining again", to_string(reason));
+  if (!drops_all) return;
   for (auto& p : pairs_) stop_pair(p, runtime::stop_reason::killed);
+  options_.log.warning("the head is gone ({}); its requests are dropped, joining again", to_string(reason));
   tell_state();
-  start(join_until_joined());
 }
 
 task<void> member::leave() {
@@ -216,26 +222,45 @@ void member::spawn_pair(std::size_t index) {
   p.ready = false;
   p.draining = false;
   p.stopped = false;
+  try {
+    auto instance_settings = options_.instance;
+    instance_settings.id = id_of(index);
+    p.instance = spawn<instance>(std::move(instance_settings));
 
-  auto instance_settings = options_.instance;
-  instance_settings.id = id_of(index);
-  p.instance = spawn<instance>(std::move(instance_settings));
+    auto llumlet_settings = options_.llumlet;
+    llumlet_settings.id = id_of(index);
+    llumlet_settings.generation = p.generation;
+    llumlet_settings.instance = p.instance;
+    llumlet_settings.node = self();
+    llumlet_settings.node_address = options_.address;
+    llumlet_settings.restarts = static_cast<std::uint32_t>(p.generation - 1);
+    llumlet_settings.load_timeout = options_.load_timeout;
+    llumlet_settings.role = p.role;
+    p.llumlet = spawn<llumlet>(std::move(llumlet_settings));
 
-  auto llumlet_settings = options_.llumlet;
-  llumlet_settings.id = id_of(index);
-  llumlet_settings.generation = p.generation;
-  llumlet_settings.instance = p.instance;
-  llumlet_settings.node = self();
-  llumlet_settings.node_address = options_.address;
-  llumlet_settings.restarts = static_cast<std::uint32_t>(p.generation - 1);
-  llumlet_settings.load_timeout = options_.load_timeout;
-  llumlet_settings.role = p.role;
-  p.llumlet = spawn<llumlet>(std::move(llumlet_settings));
+    const auto generation = p.generation;
+    auto down = [this, index, generation](runtime::stop_reason reason) { pair_down(index, generation, reason); };
+    monitor(p.instance, down);
+    monitor(p.llumlet, down);
+  } catch (...) {
+    stop_pair(p, runtime::stop_reason::killed);
+    throw;
+  }
+}
 
-  const auto generation = p.generation;
-  auto down = [this, index, generation](runtime::stop_reason reason) { pair_down(index, generation, reason); };
-  monitor(p.instance, down);
-  monitor(p.llumlet, down);
+void member::start_pair(std::size_t index) {
+  auto& p = pairs_[index];
+  try {
+    spawn_pair(index);
+  } catch (...) {
+    p.pause = longer_pause(p.pause, options_.backoff_min, options_.backoff_max);
+    start(respawn_pair(index, membership_, p.generation, p.pause));
+    report_unstarted("instance " + std::to_string(id_of(index).value()));
+  }
+}
+
+void member::report_unstarted(const std::string& what) const {
+  context().report(what + " cannot be started: " + runtime::detail::describe(std::current_exception()).message);
 }
 
 void member::stop_pair(pair& p, runtime::stop_reason reason) {
@@ -248,32 +273,42 @@ void member::pair_down(std::size_t index, std::uint64_t generation, runtime::sto
   auto& p = pairs_[index];
   if (p.generation != generation || (!p.instance && !p.llumlet)) return; // its other half, or one that we stopped
   const bool came_up = p.ready;
-  stop_pair(p, runtime::stop_reason::killed);
   if (p.draining) { // it was to stop anyway; the homes look after its requests
-    options_.log.warning("instance {} is down ({}) while it was drained", id_of(index).value(), to_string(reason));
     p.draining = false;
     p.stopped = true;
+    stop_pair(p, runtime::stop_reason::killed);
+    options_.log.warning("instance {} is down ({}) while it was drained", id_of(index).value(), to_string(reason));
     tell_state();
     return;
   }
   p.pause = now() - p.started >= options_.settled_after
                 ? longer_pause({}, options_.backoff_min, options_.backoff_max)
                 : longer_pause(p.pause, options_.backoff_min, options_.backoff_max);
+  start(respawn_pair(index, membership_, generation, p.pause)); // before anything that may fail
+  stop_pair(p, runtime::stop_reason::killed);
   // One that never came up is reported by whoever waits for it (`godwit serve` says why and ends).
   options_.log.write(p.generation == 1 && !came_up ? runtime::log::level::debug : runtime::log::level::error,
                      "instance {} is down ({}); restart in {} ms", id_of(index).value(), to_string(reason),
                      milliseconds_of(p.pause));
   tell_state();
-  start(respawn_pair(index, membership_, generation, p.pause));
 }
 
 task<void> member::respawn_pair(std::size_t index, std::uint64_t membership, std::uint64_t generation,
                                 nanoseconds pause) {
-  co_await sleep_for(pause);
-  // Without its head, or with the next, the pair is another's business.
-  if (membership != membership_ || !state_.joined || retiring_) co_return;
-  if (pairs_[index].stopped || pairs_[index].generation != generation) co_return; // so it was decided meanwhile
-  spawn_pair(index);
+  auto& p = pairs_[index];
+  for (;; pause = p.pause = longer_pause(pause, options_.backoff_min, options_.backoff_max)) {
+    co_await sleep_for(pause);
+    // Without its head, or with the next, the pair is another's business.
+    if (membership != membership_ || !state_.joined || retiring_) co_return;
+    if (p.stopped || p.generation != generation) co_return; // so it was decided meanwhile
+    try {
+      spawn_pair(index);
+      break;
+    } catch (...) {
+      generation = p.generation;
+      report_unstarted("instance " + std::to_string(id_of(index).value()));
+    }
+  }
   tell_state();
 }
 
@@ -321,20 +356,28 @@ void member::spawn_store() {
   store_ = spawn<kv_store_shard>(std::move(o));
   monitor(store_, [this](runtime::stop_reason reason) {
     store_ = {};
-    store_report_ = {};
     if (retiring_) return;
     store_pause_ = longer_pause(store_pause_, options_.backoff_min, options_.backoff_max);
+    start(respawn_store()); // before anything that may fail
+    store_report_ = {};
     options_.log.error("the KV store of this process is down ({}); restart, empty, in {} ms", to_string(reason),
                        milliseconds_of(store_pause_));
     tell_state();
-    start(respawn_store());
   });
 }
 
 task<void> member::respawn_store() {
-  co_await sleep_for(store_pause_);
-  if (retiring_) co_return;
-  spawn_store();
+  for (;; store_pause_ = longer_pause(store_pause_, options_.backoff_min, options_.backoff_max)) {
+    co_await sleep_for(store_pause_);
+    if (retiring_) co_return;
+    try {
+      spawn_store();
+      break;
+    } catch (...) {
+      if (store_) stop(std::exchange(store_, {})); // nobody watches it
+      report_unstarted("the KV store of this process");
+    }
+  }
   tell_state();
 }
 
@@ -396,7 +439,7 @@ void member::start_stopped(pair& p, protocols::instance_id id) {
   if (retiring_) return;
   options_.log.info("instance {} starts", id.value());
   p.pause = {};
-  spawn_pair(id.value() - state_.first.value());
+  start_pair(id.value() - state_.first.value());
 }
 
 } // namespace godwit::actors

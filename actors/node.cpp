@@ -154,16 +154,25 @@ void node::spawn_member() {
   own_member_ = spawn<member>(std::move(o));
   monitor(own_member_, [this](runtime::stop_reason reason) {
     const auto pause = next_pause(member_started_, member_backoff_);
+    start(respawn_member(pause));
+    own_member_ = {};
     options_.log.error("the keeper of this process's instances is down ({}); restart in {} ms", to_string(reason),
                        std::chrono::duration_cast<std::chrono::milliseconds>(pause).count());
-    own_member_ = {};
-    start(respawn_member(pause));
   });
 }
 
 task<void> node::respawn_member(std::chrono::nanoseconds pause) {
-  co_await sleep_for(pause);
-  spawn_member();
+  for (;; pause = next_pause(member_started_, member_backoff_)) {
+    co_await sleep_for(pause);
+    try {
+      spawn_member();
+      break;
+    } catch (...) {
+      if (own_member_) stop(std::exchange(own_member_, {})); // nobody watches it
+      context().report("the keeper of this process's instances cannot be started: " +
+                       runtime::detail::describe(std::current_exception()).message);
+    }
+  }
 }
 
 topology node::view() const {

@@ -115,7 +115,12 @@ private:
   runtime::async::task<void> leave();
 
   [[nodiscard]] protocols::instance_id id_of(std::size_t index) const;
+  /// Both or none: what one throws is the end of the other.
   void spawn_pair(std::size_t index);
+  /// Or, where that fails, soon.
+  void start_pair(std::size_t index);
+  /// Within the handler of what it threw.
+  void report_unstarted(const std::string& what) const;
   void stop_pair(pair& p, runtime::stop_reason reason);
   void pair_down(std::size_t index, std::uint64_t generation, runtime::stop_reason reason);
   runtime::async::task<void> respawn_pair(std::size_t index, std::uint64_t membership, std::uint64_t generation,
