@@ -43,7 +43,11 @@ struct node::status_round {
 task<runtime::async::expected<protocols::cluster_status>> node::status(bool with_requests) {
   if (statuses_ == statuses_max)
     co_return runtime::async::error{runtime::async::error_code::refused, "too many ask for the status at once"};
-  ++statuses_;
+  const struct claim {
+    unsigned& held;
+    explicit claim(unsigned& statuses) : held(statuses) { ++held; }
+    ~claim() { --held; }
+  } counted(statuses_);
   auto round = std::make_shared<status_round>();
   auto& out = round->out;
   out.version = options_.version;
@@ -88,7 +92,6 @@ task<runtime::async::expected<protocols::cluster_status>> node::status(bool with
     round->complete = std::make_unique<runtime::completer<bool>>(std::move(done));
   };
   co_await callback<bool>(status_timeout * 2, all);
-  --statuses_;
   round->complete.reset();
   round->put_names(options_.frontend.execution_levels);
   scheduling.roles_last = roles_last_;

@@ -112,16 +112,16 @@ bool answer::closed() const {
 void answer::abandon() {
   auto release = std::function<void()>();
   const auto lock = std::lock_guard(mutex_);
-  if (phase_ == phase::waiting) {
-    phase_ = phase::complete;
-    queued_ = serialize(core_->error(500, "the request was dropped without an answer"), form_, keep_alive_locked());
-    count_locked();
-  } else if (phase_ == phase::streaming) {
-    phase_ = phase::broken;
-    woken_ = false;
-  } else {
-    return;
-  }
+  if (phase_ != phase::waiting && phase_ != phase::streaming) return;
+  auto whole = phase_ == phase::waiting;
+  if (whole) try {
+      queued_ = serialize(core_->error(500, "the request was dropped without an answer"), form_, keep_alive_locked());
+      count_locked();
+    } catch (const std::exception&) { // no memory for it: the connection ends without
+      whole = false;
+    }
+  phase_ = whole ? phase::complete : phase::broken;
+  if (!whole) woken_ = false;
   release.swap(gone_);
   wake_locked();
 }

@@ -66,7 +66,11 @@ awaitable<bool> session::shake_hands() {
 
 awaitable<bool> session::respond(request wanted, answer_form form) {
   core_->requests_total.fetch_add(1, std::memory_order_relaxed);
-  core_->exchanges.fetch_add(1, std::memory_order_relaxed);
+  const struct claim {
+    std::atomic<std::uint64_t>& held;
+    explicit claim(std::atomic<std::uint64_t>& exchanges) : held(exchanges) { held.fetch_add(1); }
+    ~claim() { held.fetch_sub(1); }
+  } counted(core_->exchanges);
   answer_ = std::make_shared<answer>(core_, form, [self = shared_from_this()] {
     asio::post(self->connection_.get().get_executor(), [self] { self->on_answer(); });
   });
@@ -117,7 +121,6 @@ awaitable<bool> session::respond(request wanted, answer_form form) {
   if (!complete) abort();
   answer_->gone(); // does nothing after a complete answer
   answer_.reset();
-  core_->exchanges.fetch_sub(1, std::memory_order_relaxed);
   co_return again;
 }
 

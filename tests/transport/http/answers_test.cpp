@@ -191,6 +191,24 @@ TEST(HttpAnswers, AHandlerThatThrowsOrDropsItsExchangeIsA500) {
   EXPECT_TRUE(eventually([&] { return s.get_server().stats().exchanges == 0; }));
 }
 
+// As where there is no memory for it.
+TEST(HttpAnswers, WhereTheServersOwnCannotBeMadeTheConnectionEnds) {
+  auto settings = server_settings();
+  settings.error_response = [](int, const std::string&) -> response { throw std::bad_alloc(); };
+  auto s = echo_server(settings);
+  for (const auto* target : {"/throw", "/drop"}) {
+    auto c = raw_socket(s.port());
+    c.send(get(target));
+    EXPECT_EQ(c.read_to_end(), "");
+    EXPECT_TRUE(c.closed()) << target;
+  }
+  EXPECT_TRUE(eventually([&] { return s.get_server().stats().connections == 0; }));
+  EXPECT_EQ(s.get_server().stats().exchanges, 0U);
+  auto c = raw_socket(s.port());
+  c.send(get("/echo"));
+  EXPECT_THAT(c.read_until("GET  "), ::testing::StartsWith("HTTP/1.1 200"));
+}
+
 TEST(HttpAnswers, AStreamThatIsDroppedEndsWithoutTheEndMark) {
   auto s = echo_server();
   auto c = raw_socket(s.port());
