@@ -5,10 +5,11 @@
 #include <cstdint>
 #include <cstring>
 #include <deque>
+#include <exception>
 #include <mutex>
 #include <optional>
-#include <set>
 #include <thread>
+#include <utility>
 
 #include <fcntl.h>
 #include <poll.h>
@@ -26,6 +27,8 @@ namespace {
 using clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
+constexpr milliseconds look_again{50};
+
 std::vector<char*> pointers(std::vector<std::string>& texts) {
   std::vector<char*> out;
   for (auto& text : texts) out.push_back(text.data());
@@ -39,6 +42,7 @@ const std::string& program_of(const child_order& order) {
 
 /// The process id, or an error number below zero.
 int spawn(child_order& order) {
+  const auto arguments = pointers(order.arguments), environment = pointers(order.environment);
   posix_spawn_file_actions_t files;
   posix_spawnattr_t attributes;
   posix_spawn_file_actions_init(&files);
@@ -57,8 +61,8 @@ int spawn(child_order& order) {
   posix_spawnattr_setpgroup(&attributes, 0);
   posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
   pid_t pid = -1;
-  const auto failure = ::posix_spawn(&pid, program_of(order).c_str(), &files, &attributes,
-                                     pointers(order.arguments).data(), pointers(order.environment).data());
+  const auto failure =
+      ::posix_spawn(&pid, program_of(order).c_str(), &files, &attributes, arguments.data(), environment.data());
   posix_spawnattr_destroy(&attributes);
   posix_spawn_file_actions_destroy(&files);
   return failure == 0 ? pid : -failure;
@@ -117,6 +121,7 @@ private:
     pid_t pid = -1;
     int descriptor = -1; ///< readable once it has ended
     std::optional<clock::time_point> kill_at;
+    bool asked = false; ///< to end
     bool killed = false;
   };
 
@@ -125,30 +130,52 @@ private:
     (void)!::write(wake_, &one, sizeof one);
   }
 
-  void work() {
-    for (;;) {
-      std::deque<child_order> orders;
-      std::deque<std::string> unwanted;
-      bool stopping = false;
-      {
-        const std::lock_guard lock(mutex_);
-        orders.swap(orders_);
-        unwanted.swap(unwanted_);
-        stopping = stopping_;
+  void work() noexcept {
+    for (bool over = false; !over;) {
+      try {
+        over = look();
+      } catch (const std::exception&) { // no memory, of which nobody here can be told: it looks again in a moment
+        std::this_thread::sleep_for(look_again);
       }
-      for (auto& order : orders) begin(std::move(order));
-      for (auto& c : children_)
-        if (stopping || std::find(unwanted.begin(), unwanted.end(), c.order.name) != unwanted.end()) ask_to_end(c);
-      if (stopping && children_.empty()) return;
-      wait();
-      reap();
     }
+  }
+
+  /// True: it was the last time.
+  bool look() {
+    bool stopping = false;
+    for (auto next = take(stopping); next; next = take(stopping)) begin(std::move(*next));
+    for (auto& c : children_)
+      if (stopping) ask_to_end(c);
+    if (stopping && children_.empty()) return true;
+    wait();
+    reap();
+    return false;
+  }
+
+  /// The next order. Those who are not wanted any more are asked to end.
+  std::optional<child_order> take(bool& stopping) {
+    const std::lock_guard lock(mutex_);
+    stopping = stopping_;
+    if (!orders_.empty()) {
+      auto first = std::move(orders_.front());
+      orders_.pop_front();
+      return first;
+    }
+    for (; !unwanted_.empty(); unwanted_.pop_front())
+      for (auto& c : children_)
+        if (c.order.name == unwanted_.front()) ask_to_end(c);
+    return std::nullopt;
   }
 
   void begin(child_order order) {
     child c;
     c.order = std::move(order);
-    c.pid = spawn(c.order);
+    try {
+      children_.reserve(children_.size() + 1); // whoever runs is known
+      c.pid = spawn(c.order);
+    } catch (const std::exception& failure) {
+      return end(c, failure.what());
+    }
     if (c.pid < 0) {
       const int failure = -c.pid;
       c.pid = -1;
@@ -161,8 +188,7 @@ private:
 
   // Its group too, unless it has made itself another one.
   void ask_to_end(child& c) {
-    if (asked_.contains(c.pid)) return;
-    asked_.insert(c.pid);
+    if (std::exchange(c.asked, true)) return;
     ::kill(-c.pid, SIGTERM);
     const auto last = clock::now() + patience_;
     c.kill_at = c.kill_at ? std::min(*c.kill_at, last) : last;
@@ -181,7 +207,7 @@ private:
     }
     auto left = until ? std::chrono::ceil<milliseconds>(*until - clock::now()).count() : -1;
     if (until) left = std::max<std::int64_t>(left, 0);
-    if (blind) left = left < 0 ? 50 : std::min<std::int64_t>(left, 50);
+    if (blind) left = left < 0 ? look_again.count() : std::min<std::int64_t>(left, look_again.count());
     (void)::poll(watched.data(), watched.size(), static_cast<int>(std::min<std::int64_t>(left, 3'600'000)));
     std::uint64_t rung = 0;
     (void)!::read(wake_, &rung, sizeof rung);
@@ -200,9 +226,8 @@ private:
         continue;
       }
       auto how = ended < 0 ? std::string("lost") : how_it_ended(status);
-      if (c->killed && !asked_.contains(c->pid)) how = "killed, since it took too long";
+      if (c->killed && !c->asked) how = "killed, since it took too long";
       if (c->descriptor >= 0) ::close(c->descriptor);
-      asked_.erase(c->pid);
       auto gone = std::move(*c);
       c = children_.erase(c);
       end(gone, std::move(how));
@@ -214,7 +239,11 @@ private:
       const std::lock_guard lock(mutex_);
       --running_;
     }
-    if (c.order.ended) c.order.ended(std::move(how));
+    if (!c.order.ended) return;
+    try {
+      c.order.ended(std::move(how));
+    } catch (...) { // it must not; the other children are none of its business
+    }
   }
 
   milliseconds patience_;
@@ -226,7 +255,6 @@ private:
   std::size_t running_ = 0; ///< those ordered included
   // Of the thread:
   std::vector<child> children_;
-  std::set<pid_t> asked_; ///< to end
   std::thread thread_;
 };
 

@@ -1,5 +1,6 @@
 #include "main/http_files.hpp"
 
+#include <exception>
 #include <fstream>
 #include <iterator>
 #include <memory>
@@ -84,16 +85,31 @@ std::optional<std::string> http_files::read_keys(const std::string& path) {
   return std::nullopt;
 }
 
-void http_files::look() {
+void http_files::look() noexcept {
   for (auto& one : watched_) {
-    auto now = state_of(one.paths);
-    if (now == one.state) continue;
-    one.state = std::move(now);
-    if (const auto wrong = one.read())
-      log_.error("{}; the {} as read before stays in use", *wrong, one.what);
-    else
-      log_.info("read the {} again", one.what);
+    try {
+      auto now = state_of(one.paths);
+      if (now == one.state) continue;
+      one.state = std::move(now);
+      if (const auto wrong = one.read())
+        log_.error("{}; the {} as read before stays in use", *wrong, one.what);
+      else
+        log_.info("read the {} again", one.what);
+      one.failure.clear();
+    } catch (const std::exception& failure) {
+      failed(one, failure);
+    }
   }
+}
+
+void http_files::failed(watched& one, const std::exception& failure) noexcept {
+  one.state.clear();
+  if (one.failure == failure.what()) return;
+  try {
+    one.failure = failure.what();
+    log_.error("{}; the {} as read before stays in use until it can be read", one.failure, one.what);
+  } catch (const std::exception&) {
+  } // there is nobody left to tell
 }
 
 void http_files::watch(std::chrono::milliseconds every) {

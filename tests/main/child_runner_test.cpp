@@ -5,6 +5,7 @@
 #include <condition_variable>
 #include <filesystem>
 #include <mutex>
+#include <new>
 #include <optional>
 #include <string>
 #include <thread>
@@ -153,6 +154,21 @@ TEST(ChildRunner, NoChildOutlivesIt) {
   EXPECT_EQ(late.wait(), "this process is shutting down");
   EXPECT_EQ(first.times(), 1);
   EXPECT_EQ(late.times(), 1);
+}
+
+TEST(ChildRunner, WhatSomebodyThrowsWhoIsToldOfAnEndIsNoAffairOfOthers) {
+  child_runner children;
+  ending_child first, second;
+  for (auto* const end : {&first, &second}) {
+    auto order = shell("throws", "exit 3", *end);
+    order.ended = [tell = order.ended](std::string how) {
+      tell(std::move(how));
+      throw std::bad_alloc();
+    };
+    children.start(std::move(order));
+    EXPECT_EQ(end->wait(), "exit code 3");
+  }
+  EXPECT_EQ(children.running(), 0U);
 }
 
 TEST(ChildRunner, ChildrenGetTheirEnvironmentAndNoneOfOurFiles) {

@@ -5,8 +5,24 @@
 
 namespace godwit::transport::http {
 
+namespace {
+
+/// Null where there is no memory, or a configuration of OpenSSL's without TLS: `why` says so.
+std::shared_ptr<ssl::context> make_context(ssl::context::method method, std::string& why) {
+  try {
+    return std::make_shared<ssl::context>(method);
+  } catch (const std::exception& thrown) {
+    why = std::string("TLS: ") + thrown.what();
+    return nullptr;
+  }
+}
+
+} // namespace
+
 std::variant<std::shared_ptr<ssl::context>, std::string> load_tls(const tls_files& files) {
-  auto made = std::make_shared<ssl::context>(ssl::context::tls_server);
+  auto why = std::string();
+  auto made = make_context(ssl::context::tls_server, why);
+  if (!made) return why;
   auto* native = made->native_handle();
   SSL_CTX_set_min_proto_version(native, TLS1_2_VERSION);
   // A client that renegotiates for ever costs a handshake each time; compression tells of what it compresses.
@@ -29,7 +45,9 @@ std::variant<std::shared_ptr<ssl::context>, std::string> load_tls(const tls_file
 }
 
 std::variant<std::shared_ptr<ssl::context>, std::string> load_tls(const client_tls& trusted) {
-  auto made = std::make_shared<ssl::context>(ssl::context::tls_client);
+  auto why = std::string();
+  auto made = make_context(ssl::context::tls_client, why);
+  if (!made) return why;
   SSL_CTX_set_min_proto_version(made->native_handle(), TLS1_2_VERSION);
   auto ec = error_code();
   if (!trusted.verify) {

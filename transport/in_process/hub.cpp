@@ -9,6 +9,18 @@
 
 namespace godwit::transport::in_process {
 
+namespace {
+
+/// Users' callbacks must not throw. Where there is no memory to post with they do, and that ends nothing else.
+template <class Call> void tell_user(const Call& call) noexcept {
+  try {
+    call();
+  } catch (...) {
+  }
+}
+
+} // namespace
+
 hub::hub(settings options)
     : bytes_per_piece_(options.bytes_per_piece), name_("godwit-fabric/1/in-process/" + random_identity() + "/"),
       copies_(std::move(options.device),
@@ -74,7 +86,7 @@ void hub::tell_left() {
     if (here->who->copies != 0 && now < here->until) continue;
     std::list<leaver> over;
     over.splice(over.begin(), leaving_, here);
-    for (auto& last : over.front().who->table.close_all()) last();
+    for (auto& last : over.front().who->table.close_all()) tell_user(last);
     over.front().who.reset();
     over.front().left();
   }
@@ -121,7 +133,7 @@ void hub::finish(std::unique_lock<std::mutex>& lock, std::list<job>& queue, std:
     ++counted.failed;
   lock.unlock();
   ended.keep.reset();
-  ended.done(std::move(error));
+  tell_user([&] { ended.done(std::move(error)); });
   over.clear();
   lock.lock();
 }
@@ -133,6 +145,17 @@ void hub::finish_late(std::unique_lock<std::mutex>& lock) {
       const auto here = i++;
       if (here->deadline <= now) finish(lock, *queue, here, "timed out");
     }
+}
+
+bool hub::copy_or_fail(std::unique_lock<std::mutex>& lock, std::list<job>& queue) {
+  const auto name = queue.front().name;
+  try {
+    return copy_piece(lock, queue);
+  } catch (const std::exception& failure) { // no memory: a piece of it may be missing
+    if (!lock.owns_lock()) lock.lock();
+    if (!queue.empty() && queue.front().name == name) finish(lock, queue, queue.begin(), failure.what());
+    return true;
+  }
 }
 
 bool hub::copy_piece(std::unique_lock<std::mutex>& lock, std::list<job>& queue) {
@@ -157,7 +180,7 @@ bool hub::copy_piece(std::unique_lock<std::mutex>& lock, std::list<job>& queue) 
   auto place = to->table.admit(first->key, cut);
   if (place.error.empty() && on_device(place.into)) { // since it was asked about
     place.error = "posting " + to_string(first->key) + ": posted while it was being sent to";
-    for (auto& tell : to->table.failed(place.write, place.error)) tell();
+    for (auto& tell : to->table.failed(place.write, place.error)) tell_user(tell);
   }
   if (!place.error.empty()) {
     lock.lock();
@@ -166,7 +189,7 @@ bool hub::copy_piece(std::unique_lock<std::mutex>& lock, std::list<job>& queue) 
   }
   std::size_t index = 0;
   for (const auto& source : from) std::memcpy(place.into[index++].address, source.address, source.bytes);
-  for (auto& tell : to->table.landed(place.write)) tell();
+  for (auto& tell : to->table.landed(place.write)) tell_user(tell);
   lock.lock();
   ++first->from->counted.messages_sent;
   ++to->counted.messages_landed;
@@ -223,7 +246,7 @@ void hub::copied(std::uint64_t name, const std::shared_ptr<member>& from, const 
     to->counted.bytes_landed += bytes;
   }
   lock.unlock();
-  for (auto& tell : wrong.empty() ? to->table.landed(write) : to->table.failed(write, wrong)) tell();
+  for (auto& tell : wrong.empty() ? to->table.landed(write) : to->table.failed(write, wrong)) tell_user(tell);
   --from->copies;
   --to->copies;
   if (where == nullptr) return;
@@ -235,14 +258,25 @@ void hub::copied(std::uint64_t name, const std::shared_ptr<member>& from, const 
     finish(lock, *where, which, {});
 }
 
-void hub::run() {
+// What is thrown, for want of memory, is not the end of the others.
+void hub::run() noexcept {
+  for (bool over = false; !over;) {
+    try {
+      work();
+      over = true;
+    } catch (const std::exception&) { // nobody here can be told
+    }
+  }
+}
+
+void hub::work() {
   std::unique_lock lock{mutex_};
   for (;;) {
     if (!calls_.empty()) {
       auto next = std::move(calls_.front());
       calls_.pop_front();
       lock.unlock();
-      next();
+      tell_user(next);
       next = nullptr;
       lock.lock();
       continue;
@@ -258,8 +292,8 @@ void hub::run() {
     finish_late(lock);
     if (!calls_.empty() || copies_ended_) continue;
     const bool none_urgent = urgent_.empty();
-    if (!none_urgent && copy_piece(lock, urgent_)) continue;
-    if (!bulk_.empty() && copy_piece(lock, bulk_)) continue;
+    if (!none_urgent && copy_or_fail(lock, urgent_)) continue;
+    if (!bulk_.empty() && copy_or_fail(lock, bulk_)) continue;
     // What came while the lock was let go of has woken nobody.
     if (!calls_.empty() || copies_ended_ || (none_urgent && !urgent_.empty())) continue;
     if (ending_) return;

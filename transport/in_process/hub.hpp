@@ -60,7 +60,10 @@ private:
     memory_question memory = {};
     std::uint64_t copies = 0; ///< of device memory, under way
   };
-  void run();
+  void run() noexcept;
+  void work();
+  /// As `copy_piece`; what that throws is the end of the job.
+  [[nodiscard]] bool copy_or_fail(std::unique_lock<std::mutex>& lock, std::list<job>& queue);
   /// Of the first of a queue that is not empty. False: it has to wait for copies of device memory that are under way.
   [[nodiscard]] bool copy_piece(std::unique_lock<std::mutex>& lock, std::list<job>& queue);
   void copy_on_device(std::unique_lock<std::mutex>& lock, std::list<job>& queue, const std::shared_ptr<member>& to,

@@ -23,7 +23,9 @@ using time = std::chrono::steady_clock::time_point;
 
 /// What tests break on purpose.
 struct faults {
-  std::atomic<int> corrupt_pieces{0}; ///< so many pieces get a wrong bit as they arrive
+  std::atomic<int> corrupt_pieces{0};          ///< so many pieces get a wrong bit as they arrive
+  std::atomic<int> messages_without_memory{0}; ///< so many that come
+  std::atomic<int> turns_without_memory{0};
   std::atomic<bool> old_version{false};
   std::atomic<bool> reads_by_messages{false}; ///< UCX reads over any transport
   std::atomic<bool> devices_are_hosts{false}; ///< what is a device's, UCX reaches as if it were the host's

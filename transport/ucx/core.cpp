@@ -8,6 +8,7 @@
 #include <boost/system/system_error.hpp>
 
 #include <algorithm>
+#include <new>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -21,6 +22,11 @@ constexpr auto busy_tick = std::chrono::milliseconds(10); ///< how late a deadli
 constexpr auto idle_tick = std::chrono::milliseconds(1000);
 constexpr auto lonely_tick =
     std::chrono::milliseconds(10'000); ///< without connections: until freed memory is let go of, and the silent
+
+/// What a test has broken.
+void find_memory(std::atomic<int>& missing) {
+  if (missing.load(std::memory_order_relaxed) > 0 && missing.fetch_sub(1) > 0) throw std::bad_alloc();
+}
 } // namespace
 
 core::core(const settings& options, std::shared_ptr<faults> broken) : polls_(options.poll_before_sleep) {
@@ -42,12 +48,31 @@ core::core(const settings& options, std::shared_ptr<faults> broken) : polls_(opt
   shared_.wake = [this] { schedule(); };
   if (options.streams && options.transports == "tcp") listen_for_streams();
   events_.assign(worker_->event_fd());
-  thread_ = std::thread([this] {
-    if (exposed_) copies_->enter();
-    const auto work = asio::make_work_guard(io_);
-    schedule();
-    io_.run();
-  });
+  thread_ = std::thread([this] { run(); });
+}
+
+// What a turn throws, for want of memory, is not the end of the connections.
+void core::run() noexcept {
+  const auto work = asio::make_work_guard(io_);
+  bool enters = exposed_ != nullptr;
+  for (bool over = false; !over;) {
+    try {
+      if (std::exchange(enters, false)) copies_->enter();
+      schedule();
+      io_.run();
+      over = true;
+    } catch (const std::exception& failure) {
+      tell_failure("a turn", failure);
+      std::this_thread::sleep_for(busy_tick);
+    }
+  }
+}
+
+void core::tell_failure(const std::string& what, const std::exception& failure) noexcept {
+  try {
+    shared_.ends.tell({here(), what + " failed: " + failure.what(), false, 0, true}, std::chrono::steady_clock::now());
+  } catch (...) {
+  } // there is nobody left to tell
 }
 
 void core::expose_memory() {
@@ -96,6 +121,10 @@ core::~core() {
 }
 
 void core::stop() {
+  const struct last {
+    asio::io_context& of;
+    ~last() { of.stop(); }
+  } ends{io_};
   stopped_ = true;
   sender_.stop();
   worker_->stop();
@@ -107,7 +136,6 @@ void core::stop() {
   exposed_.reset();
   shared_.call_all(shared_.table.close_all());
   run_calls();
-  io_.stop();
 }
 
 void core::submit(std::function<void()> command) {
@@ -181,6 +209,7 @@ fabric::counters core::figures() const {
 void core::connected(connection from) { receiver_.connected(from, std::chrono::steady_clock::now()); }
 
 void core::received(connection from, std::string_view header, std::string_view payload) {
+  find_memory(shared_.broken->messages_without_memory);
   const auto now = std::chrono::steady_clock::now();
   const auto m = wire::decode(header);
   std::string wrong = "not a message of a fabric";
@@ -223,21 +252,26 @@ bool core::run_calls() {
   while (!shared_.calls.empty()) {
     const auto next = std::move(shared_.calls.front());
     shared_.calls.pop_front();
-    next();
+    try {
+      next();
+    } catch (const std::exception& failure) { // it must not, and does where there is no memory to post with
+      tell_failure("a callback", failure);
+    }
   }
   return any;
 }
 
 void core::schedule() {
   if (scheduled_ || stopped_) return;
-  scheduled_ = true;
   asio::post(io_, [this] {
     scheduled_ = false;
     if (!stopped_) turn();
   });
+  scheduled_ = true;
 }
 
 void core::turn() {
+  find_memory(shared_.broken->turns_without_memory);
   const auto began = std::chrono::steady_clock::now();
   const bool happened = worker_->progress();
   const bool copied = copies_->run();
@@ -263,11 +297,11 @@ void core::sleep() {
   if (!worker_->arm()) return schedule();
   polls_.sleeps();
   if (watching_) return;
-  watching_ = true;
   events_.async_wait(asio::posix::stream_descriptor::wait_read, [this](boost::system::error_code) {
     watching_ = false;
     schedule();
   });
+  watching_ = true;
 }
 
 void core::set_timer() {
@@ -277,8 +311,7 @@ void core::set_timer() {
                                                    : alone ? lonely_tick
                                                            : idle_tick;
   if (timed_ && wait_ <= wait) return;
-  timed_ = true;
-  wait_ = wait;
+  timed_ = false;
   timer_.expires_after(wait); // ends the slower one
   timer_.async_wait([this](boost::system::error_code error) {
     if (error || stopped_) return;
@@ -298,6 +331,8 @@ void core::set_timer() {
     sender_.tick(now);
     schedule();
   });
+  timed_ = true;
+  wait_ = wait;
 }
 
 } // namespace godwit::transport::ucx

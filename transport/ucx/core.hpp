@@ -9,6 +9,7 @@
 #include <boost/asio/posix/stream_descriptor.hpp>
 #include <boost/asio/steady_timer.hpp>
 
+#include <exception>
 #include <functional>
 #include <memory>
 #include <string>
@@ -43,6 +44,8 @@ private:
   [[nodiscard]] std::string here() const; ///< HOST:PORT, for notices
   /// Runs `command` on the thread.
   void submit(std::function<void()> command);
+  void run() noexcept; ///< the thread
+  void tell_failure(const std::string& what, const std::exception& failure) noexcept;
   void turn();      ///< does what there is to do, then goes on or to sleep
   void schedule();  ///< a turn, soon
   void sleep();     ///< until the event fd is readable

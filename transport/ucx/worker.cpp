@@ -361,18 +361,27 @@ void worker::on_request(ucp_conn_request_h request, void* self) {
   ucp_conn_request_attr_t from{};
   from.field_mask = UCP_CONN_REQUEST_ATTR_FIELD_CLIENT_ADDR;
   const bool known = ucp_conn_request_query(request, &from) == UCS_OK;
-  if (const auto made = me.add(parameters, known ? named(from.client_address) : "an unknown address"); made != 0)
-    me.fresh_.push_back(made);
+  try {
+    if (const auto made = me.add(parameters, known ? named(from.client_address) : "an unknown address"); made != 0)
+      me.fresh_.push_back(made);
+  } catch (const std::exception&) { // no memory: it hears nothing, and gives up in its time
+  }
 }
 
 void worker::on_error(void* self, ucp_ep_h which, ucs_status_t status) {
   auto& me = *static_cast<worker*>(self);
   const auto found = me.by_handle_.find(which);
-  if (found == me.by_handle_.end()) return;
-  auto& failed = me.endpoints_.at(found->second);
-  if (failed.failed) return;
-  failed.failed = true;
-  me.lost_.push_back({found->second, ucs_status_string(status)});
+  if (found != me.by_handle_.end()) me.fail(found->second, ucs_status_string(status), true);
+}
+
+void worker::fail(connection which, const char* why, bool gone) noexcept {
+  try {
+    auto& failed = endpoints_.at(which);
+    if (failed.failed) return;
+    lost_.push_back({which, why, gone});
+    failed.failed = true;
+  } catch (const std::exception&) { // no memory: who waits for it waits for its deadline
+  }
 }
 
 ucs_status_t worker::on_message(void* self, const void* header, std::size_t header_bytes, void* data, std::size_t bytes,
@@ -382,12 +391,13 @@ ucs_status_t worker::on_message(void* self, const void* header, std::size_t head
   if ((how->recv_attr & UCP_AM_RECV_ATTR_FIELD_REPLY_EP) == 0) return UCS_OK;
   const auto found = me.by_handle_.find(how->reply_ep);
   if (found == me.by_handle_.end() || me.endpoints_.at(found->second).failed) return UCS_OK;
-  // A connection is told before what comes over it.
-  std::vector<connection> fresh;
-  fresh.swap(me.fresh_);
-  for (const auto made : fresh) me.to_.connected(made);
-  me.to_.received(found->second, {static_cast<const char*>(header), header_bytes},
-                  {static_cast<const char*>(data), bytes});
+  const auto from = found->second;
+  try {
+    me.tell_fresh(); // a connection is told before what comes over it
+    me.to_.received(from, {static_cast<const char*>(header), header_bytes}, {static_cast<const char*>(data), bytes});
+  } catch (const std::exception& failure) { // what follows would make no sense
+    me.fail(from, failure.what(), false);
+  }
   return UCS_OK;
 }
 
@@ -471,13 +481,19 @@ std::string worker::peer(connection which) const {
   return found == endpoints_.end() ? std::string() : found->second.peer;
 }
 
+void worker::tell_fresh() {
+  while (!fresh_.empty()) {
+    const auto made = fresh_.front();
+    fresh_.pop_front();
+    to_.connected(made);
+  }
+}
+
 void worker::reap() {
-  std::vector<connection> fresh;
-  fresh.swap(fresh_);
-  for (const auto made : fresh) to_.connected(made);
-  auto lost = std::move(lost_);
-  lost_.clear();
-  for (const auto& [which, reason, gone] : lost) {
+  tell_fresh();
+  while (!lost_.empty()) {
+    const auto [which, reason, gone] = std::move(lost_.front());
+    lost_.pop_front();
     to_close_.push_back(which);
     to_.lost(which, reason, gone);
   }

@@ -109,6 +109,9 @@ private:
   [[nodiscard]] connection add(ucp_ep_params_t& parameters, std::string peer);
   void listen(const std::string& host, std::uint16_t port);
   void ask_for_devices();
+  /// From within UCX, which no exception may pass. It is told, and closed, by `reap`.
+  void fail(connection which, const char* why, bool gone) noexcept;
+  void tell_fresh();
   void reap();
   /// There is something for it to do.
   [[nodiscard]] bool due() const noexcept { return !lost_.empty() || !to_close_.empty() || !fresh_.empty(); }
@@ -130,8 +133,8 @@ private:
     std::string reason;
     bool gone = true;
   };
-  std::vector<loss> lost_;
-  std::vector<connection> fresh_;
+  std::deque<loss> lost_;
+  std::deque<connection> fresh_;
   std::list<sending> sending_;
   std::size_t closing_ = 0;
   std::deque<std::pair<std::chrono::steady_clock::time_point, std::vector<std::shared_ptr<void>>>>

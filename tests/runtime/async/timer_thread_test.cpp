@@ -5,6 +5,7 @@
 #include <atomic>
 #include <future>
 #include <memory>
+#include <new>
 #include <string>
 #include <thread>
 
@@ -118,6 +119,16 @@ TEST(TimerThread, WhatIsOverdueCanStillBeCancelled) {
   });
   later.get_future().get();
   EXPECT_EQ(calls, 0);
+}
+
+// For want of memory, say: it is no affair of the others'.
+TEST(TimerThread, WhatAFunctionThrowsEndsNothing) {
+  timer_thread timers;
+  std::promise<void> later;
+  timers.call_after(0ms, [] { throw std::bad_alloc(); });
+  timers.call_after(1ms, [] { throw 7; });
+  timers.call_after(2ms, [&] { later.set_value(); });
+  EXPECT_EQ(later.get_future().wait_for(20s), std::future_status::ready);
 }
 
 TEST(TimerThread, TheLongestDelayThatThereIsDoesNotEndAtOnce) {

@@ -12,6 +12,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <new>
 #include <thread>
 
 namespace godwit::transport::testing {
@@ -301,6 +302,33 @@ TEST_P(Fabric, SizesMustMatch) {
   EXPECT_TRUE(to.all(5));
   EXPECT_EQ(refused(0, from.part(0, 1)), "") << "the posting lives on";
   EXPECT_THAT(refused(0, from.part(0, 1)), HasSubstr("before")) << "but takes nothing twice";
+}
+
+// They must not; where there is no memory to post with they do.
+TEST_P(Fabric, WhatCallbacksThrowIsNoAffairOfOthers) {
+  if (world_) GTEST_SKIP() << "a simulation's go to whoever runs it";
+  auto from = source(4, 1000), to = target(4, 1000);
+  from.scribble(5);
+  answers<int> called;
+  const auto fails = [&called](auto&&...) {
+    called.put(1);
+    throw std::bad_alloc();
+  };
+  b_->post({1, 1}, to.regions(), {}, fails);
+  a_->send(b_->address(), {1, 1}, 0, from.regions(), transfer_priority::bulk, 10s, {}, fails);
+  a_->send(b_->address(), {1, 2}, 0, from.regions(), transfer_priority::bulk, 10s, {}, fails); // there is none
+  for (int i = 0; i < 3; ++i) EXPECT_TRUE(called.next()) << i;
+  b_->withdraw({1, 1}, fails);
+  EXPECT_TRUE(eventually([&] { return called.count() >= 4; }));
+  EXPECT_TRUE(same(from, to));
+  post(*b_, {1, 3}, to.regions());
+  EXPECT_EQ(send(*a_, b_->address(), {1, 3}, 0, from.regions())->next(), "");
+  EXPECT_TRUE(withdraw(*b_, {1, 3}));
+  a_->send(b_->address(), {1, 4}, 0, from.regions(), transfer_priority::bulk, 10s, {}, fails);
+  b_->post({1, 5}, to.regions(), {}, fails);
+  b_->withdraw({1, 5}, fails);
+  a_.reset(); // ends what is open
+  b_.reset();
 }
 
 TEST_P(Fabric, AKeyIsUsedOnce) {

@@ -54,6 +54,40 @@ TEST(FabricPeers, AWrongBitIsFoundByTheChecksum) {
   }
 }
 
+TEST(FabricPeers, AMessageThatThereIsNoMemoryForEndsItsConnectionAlone) {
+  const auto broken = std::make_shared<ucx::faults>();
+  answers<std::string> why;
+  ucx::settings options;
+  options.on_end = [&why](const ucx::link_end& end) { why.put(end.reason); };
+  const auto b = std::make_shared<ucx::core>(options, broken);
+  const auto a = make(false, false, std::make_shared<ucx::faults>());
+  block_memory from(10, 1000), to(10, 1000);
+  from.scribble(3);
+  post(*b, {1, 1}, to.regions());
+  broken->messages_without_memory = 1;
+  EXPECT_NE(send(*a, b->address(), {1, 1}, 0, from.regions())->next(), "");
+  EXPECT_THAT(why.next().value_or(""), HasSubstr("bad_alloc"));
+  EXPECT_TRUE(withdraw(*b, {1, 1}));
+  post(*b, {1, 2}, to.regions());
+  EXPECT_EQ(send(*a, b->address(), {1, 2}, 0, from.regions())->next(), "");
+  EXPECT_TRUE(same(from, to));
+}
+
+TEST(FabricPeers, WhatATurnThrowsIsToldAndTheNextGoesOn) {
+  const auto broken = std::make_shared<ucx::faults>();
+  answers<std::string> why;
+  ucx::settings options;
+  options.on_end = [&why](const ucx::link_end& end) { why.put(end.reason); };
+  const auto b = std::make_shared<ucx::core>(options, broken);
+  const auto a = make(false, false, std::make_shared<ucx::faults>());
+  block_memory from(10, 1000), to(10, 1000);
+  post(*b, {1, 1}, to.regions());
+  broken->turns_without_memory = 3;
+  EXPECT_EQ(send(*a, b->address(), {1, 1}, 0, from.regions())->next(), "");
+  for (int i = 0; i < 3; ++i) EXPECT_THAT(why.next().value_or(""), HasSubstr("bad_alloc")) << i;
+  EXPECT_TRUE(withdraw(*b, {1, 1}));
+}
+
 TEST(FabricPeers, AnotherVersionIsRefusedByName) {
   const auto old = std::make_shared<ucx::faults>();
   old->old_version = true;
