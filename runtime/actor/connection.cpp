@@ -4,11 +4,9 @@
 #include <cerrno>
 #include <cstdint>
 #include <limits>
-#include <memory>
 #include <system_error>
 #include <vector>
 
-#include <netdb.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -42,11 +40,11 @@ public:
     for (const auto& one : open_) ::close(one.fd);
   }
 
-  void begin(const addrinfo& to) {
-    const int fd = ::socket(to.ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+  void begin(const async::socket_address& to) {
+    const int fd = ::socket(to.bytes.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (fd < 0) {
       error_ = errno;
-    } else if (::connect(fd, to.ai_addr, to.ai_addrlen) != 0 && errno != EINPROGRESS) {
+    } else if (::connect(fd, reinterpret_cast<const sockaddr*>(&to.bytes), to.size) != 0 && errno != EINPROGRESS) {
       error_ = errno;
       ::close(fd);
     } else { // one that is there at once is writable at once
@@ -88,17 +86,13 @@ private:
 } // namespace
 
 async::expected<async::descriptor> open_connection(const std::string& host, std::uint16_t port,
-                                                   std::chrono::steady_clock::time_point deadline) {
-  addrinfo hints{};
-  hints.ai_family = AF_UNSPEC;
-  hints.ai_socktype = SOCK_STREAM;
-  addrinfo* found = nullptr;
-  if (const int failure = ::getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &found); failure != 0)
-    return down(::gai_strerror(failure));
-  const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> addresses(found, &::freeaddrinfo);
+                                                   std::chrono::steady_clock::time_point deadline,
+                                                   async::name_resolver& names) {
+  auto found = names.find_by(host, port, deadline);
+  if (!found) return std::move(found).error();
+  if (found->size() > addresses_max) found->resize(addresses_max);
   attempts all;
-  std::size_t count = 0;
-  for (const auto* one = found; one != nullptr && count < addresses_max; one = one->ai_next, ++count) all.begin(*one);
+  for (const auto& one : *found) all.begin(one);
   async::descriptor first(all.wait(deadline));
   if (first.get() < 0) return down(all.error());
   return first;

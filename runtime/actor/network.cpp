@@ -81,7 +81,7 @@ void network::stop() {
 
 async::expected<async::descriptor> network::open(const std::string& host, std::uint16_t port,
                                                  std::chrono::steady_clock::time_point deadline) {
-  auto socket = open_connection(host, port, deadline);
+  auto socket = open_connection(host, port, deadline, names_);
   if (!socket) return socket;
   return gate_ ? gate_->connect(std::move(*socket), host, deadline) : await_words(std::move(*socket), deadline);
 }

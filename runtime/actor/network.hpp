@@ -2,6 +2,7 @@
 
 #include "actor/multiplexer.hpp"
 
+#include <godwit/runtime/async/name_resolver.hpp>
 #include <godwit/runtime/host.hpp>
 
 #include <caf/io/middleman.hpp>
@@ -52,6 +53,7 @@ private:
   std::shared_ptr<async::connection_gate> gate_;
   report_function report_;
   std::atomic<bool> stops_{false};
+  async::name_resolver names_;
   multiplexer multiplexer_;
 };
 

@@ -57,9 +57,8 @@ public:
                                                        std::uint16_t port) {
     return publish_actor(whom.ref(), host, port);
   }
-  /// The actor published at host:port. Checks that it understands Interface. Blocks for `timeout` at most, beside the
-  /// look-up of the name: a process that is stopped still accepts connections, and says nothing; one that is cut off
-  /// does not even accept.
+  /// The actor published at host:port. Checks that it understands Interface. Blocks for `timeout` at most: a process
+  /// that is stopped still accepts connections, and says nothing; one that is cut off does not even accept.
   template <class Interface>
   [[nodiscard]] async::expected<handle<Interface>>
   remote(const std::string& host, std::uint16_t port, std::chrono::milliseconds timeout = std::chrono::seconds{10}) {
