@@ -6,6 +6,8 @@
 #include <boost/asio/connect.hpp>
 #include <boost/beast/http/error.hpp>
 
+#include <algorithm>
+#include <cstring>
 #include <tuple>
 #include <utility>
 #include <variant>
@@ -50,7 +52,7 @@ void client_call::close(client_error_kind why) {
   if (closed_) return;
   closed_ = why;
   if (looking_) {
-    looking_->resolver.cancel(); // where it has not begun, it will not
+    lane_.names.forget(looking_->number);
     looking_->over.cancel();
   }
   if (stream_) stream_->close();
@@ -142,16 +144,24 @@ awaitable<client_call::failure> client_call::connect() {
 
 awaitable<client_call::failure> client_call::resolve(std::vector<tcp::endpoint>& found) {
   looking_ = std::make_shared<look_up>(on_);
-  looking_->resolver.async_resolve(url_.host, std::to_string(url_.port),
-                                   [in = looking_](const error_code& ec, const tcp::resolver::results_type& all) {
-                                     in->failed = ec;
-                                     for (const auto& entry : all) in->found.push_back(entry.endpoint());
-                                     in->over.cancel();
-                                   });
+  auto told = [on = on_, waits = std::weak_ptr(looking_)](runtime::async::name_resolver::answer what) {
+    asio::post(on, [waits, what = std::move(what)]() mutable {
+      const auto in = waits.lock();
+      if (!in) return;
+      in->found = std::move(what);
+      in->over.cancel();
+    });
+  };
+  looking_->number = lane_.names.find(url_.host, url_.port, std::move(told));
   co_await looking_->over.async_wait(as_value);
   const auto looked = std::exchange(looking_, {});
-  if (closed_ || looked->failed) co_return failed(client_error_kind::resolve, looked->failed);
-  found = std::move(looked->found);
+  if (closed_) co_return failed(client_error_kind::resolve, {});
+  if (!looked->found) co_return fail(client_error_kind::resolve, looked->found.error().message);
+  for (const auto& one : *looked->found) {
+    auto& made = found.emplace_back();
+    std::memcpy(made.data(), &one.bytes, std::min<std::size_t>(one.size, made.capacity()));
+    made.resize(one.size);
+  }
   co_return std::nullopt;
 }
 

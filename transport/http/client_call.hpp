@@ -5,6 +5,7 @@
 #include "http/deadline.hpp"
 #include "http/passing_body.hpp"
 
+#include <godwit/runtime/async/name_resolver.hpp>
 #include <godwit/transport/http/client.hpp>
 #include <godwit/transport/http/url.hpp>
 
@@ -12,6 +13,7 @@
 #include <boost/beast/http/parser.hpp>
 
 #include <cstddef>
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -31,6 +33,8 @@ struct client_lane {
   std::unordered_set<client_call*> calls;
   /// For https; made with the first such call.
   std::shared_ptr<ssl::context> tls;
+  runtime::async::name_resolver
+      names;            ///< forgets a call's when that is closed, so that it calls no thread that is gone
   bool closing = false; ///< the client is being destroyed
 };
 
@@ -63,13 +67,12 @@ private:
   using parser = boost::beast::http::response_parser<passing_body>;
   using failure = std::optional<client_error>;
 
-  /// What the system says of a name. It does so in its own time and cannot be stopped: who waits for it may leave.
+  /// What the system says of a name.
   struct look_up {
-    explicit look_up(const executor& on) : resolver(on), over(on, timer::time_point::max()) {}
-    asio::ip::basic_resolver<tcp, executor> resolver;
+    explicit look_up(const executor& on) : over(on, timer::time_point::max()) {}
     timer over; ///< cancelled once there is an answer, or nobody waits for it any more
-    error_code failed;
-    std::vector<tcp::endpoint> found;
+    std::uint64_t number = 0;
+    runtime::async::name_resolver::answer found{std::vector<runtime::async::socket_address>()};
   };
 
   awaitable<failure> run();

@@ -8,6 +8,7 @@
 #include <future>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <variant>
 
 #include <dlfcn.h>
@@ -17,6 +18,7 @@ namespace godwit::transport::http::test {
 namespace {
 
 constexpr std::string_view slow_name = "slow.test";
+constexpr std::string_view unknown_name = "unknown.test";
 
 /// Nobody answers for `slow_name` until this is set.
 std::shared_future<void>* answered = nullptr;
@@ -26,9 +28,10 @@ std::atomic<bool> given_up{false}; ///< or sooner
 } // namespace
 } // namespace godwit::transport::http::test
 
-// The system's, but for one name, whose servers are down.
+// The system's, but for one name, whose servers are down, and one that nobody has.
 extern "C" int getaddrinfo(const char* node, const char* service, const addrinfo* hints, addrinfo** result) {
   using namespace godwit::transport::http::test;
+  if (node != nullptr && node == unknown_name) return EAI_NONAME;
   if (node != nullptr && answered != nullptr && node == slow_name) {
     ++asked;
     answered->wait_for(std::chrono::seconds(30));
@@ -59,10 +62,23 @@ TEST(HttpClientNames, ANameThatNobodyAnswersForEndsTheCallInItsTime) {
       EXPECT_EQ(failed->kind, client_error_kind::timeout) << failed->message;
       EXPECT_THAT(failed->message, ::testing::HasSubstr("could not connect in time"));
     }
-    answer.set_value(); // the client waits for its look-up
   }
+  EXPECT_FALSE(given_up) << "the client's end waited for the look-up";
   EXPECT_EQ(asked, 1) << "those that nobody waits for are not begun";
+  answer.set_value();
+  while (!given_up) std::this_thread::yield(); // it reads what is ours
   answered = nullptr;
+}
+
+TEST(HttpClientNames, ANameThatNobodyKnowsIsAnErrorOfTheCall) {
+  client c;
+  client_request request;
+  request.url = "http://" + std::string(unknown_name) + "/";
+  const auto result = c.fetch(std::move(request));
+  const auto* failed = std::get_if<client_error>(&result);
+  ASSERT_NE(failed, nullptr);
+  EXPECT_EQ(failed->kind, client_error_kind::resolve);
+  EXPECT_EQ(failed->message, std::string(unknown_name) + ":80: Name or service not known");
 }
 
 } // namespace godwit::transport::http::test
