@@ -26,6 +26,11 @@ void event::wait() const {
   state_->changed.wait(lock, [&] { return state_->ready; });
 }
 
+bool event::wait_for(std::chrono::nanoseconds wait_max) const {
+  std::unique_lock lock(state_->mutex);
+  return state_->changed.wait_for(lock, wait_max, [&] { return state_->ready; });
+}
+
 void event::on_ready(std::function<void()> reaction) const {
   {
     const std::lock_guard lock(state_->mutex);

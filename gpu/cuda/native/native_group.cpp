@@ -6,9 +6,9 @@
 #if defined(GODWIT_NCCL)
 
 #include "cuda/native/errors.hpp"
-#include "cuda/native/leavable_threads.hpp"
 #include "cuda/native/native_stream.hpp"
 #include "cuda/native/nccl_library.hpp"
+#include "device/leavable_threads.hpp"
 
 #include <algorithm>
 #include <atomic>

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <memory>
 
@@ -13,6 +14,8 @@ public:
   [[nodiscard]] bool ready() const;
   /// Blocks the calling thread. For tests and destructors; actors use `on_ready`.
   void wait() const;
+  /// The same, so long at most; whether it is ready.
+  [[nodiscard]] bool wait_for(std::chrono::nanoseconds wait_max) const;
   /// Calls `reaction` once: now, on this thread, if the event is ready; else later on the thread that makes it ready.
   /// It must only post a message or wake something.
   void on_ready(std::function<void()> reaction) const;

@@ -1,4 +1,4 @@
-#include "cuda/native/leavable_threads.hpp"
+#include "device/leavable_threads.hpp"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 #include <memory>
 #include <thread>
 
-namespace godwit::gpu::cuda::native {
+namespace godwit::gpu {
 namespace {
 
 using namespace std::chrono_literals;
@@ -43,5 +43,15 @@ TEST(LeavableThreads, ThatNeverEndAreLeftWithWhatTheyOwn) {
   while (!kept.expired()) std::this_thread::sleep_for(1ms);
 }
 
+TEST(LeavableThreads, DoOnePieceOfWorkWithinAPatience) {
+  auto owned = std::make_shared<int>(7);
+  const std::weak_ptr<int> kept = owned;
+  EXPECT_TRUE(ends_within(1min, [owned = std::move(owned)] {}));
+  EXPECT_TRUE(kept.expired());
+  std::promise<void> go;
+  EXPECT_FALSE(ends_within(1ms, [may = go.get_future().share()] { may.wait(); }));
+  go.set_value();
+}
+
 } // namespace
-} // namespace godwit::gpu::cuda::native
+} // namespace godwit::gpu
