@@ -36,6 +36,7 @@ public:
     if (address == nullptr) throw out_of_memory(purpose + ": no " + std::to_string(bytes) + " bytes of pinned memory");
     state_->count_taken();
     return allocation({address, bytes, protocols::memory_kind::pinned}, [state = state_](auto region) {
+      state->wait_to_free();
       state->memory.release_pinned(region.address);
       state->count_given_back();
     });

@@ -3,6 +3,7 @@
 #include "cuda/driver.hpp"
 
 #include <atomic>
+#include <condition_variable>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -36,6 +37,43 @@ private:
   std::set<std::string> names_;
 };
 
+/// A device that stands still from `begin` to `end`: no kernel, copy or fill begins that it has or gets, and who gives
+/// memory back while there is such work waits, as for cudaFree. Thread-safe.
+class standstill {
+public:
+  void begin() { set(true); }
+  void end() { set(false); }
+  /// On a stream's thread, before its work.
+  void pass() {
+    std::unique_lock lock(mutex_);
+    if (!lasts_) return;
+    ++held_;
+    changed_.notify_all();
+    changed_.wait(lock, [this] { return !lasts_; });
+    --held_;
+  }
+  void wait_to_free() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return !lasts_ || held_ == 0; });
+  }
+  /// Until some work is held up.
+  void wait_until_held() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return held_ != 0; });
+  }
+
+private:
+  void set(bool lasts) {
+    const std::lock_guard lock(mutex_);
+    lasts_ = lasts;
+    changed_.notify_all();
+  }
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool lasts_ = false;
+  std::uint32_t held_ = 0; ///< streams
+};
+
 struct emulated_settings {
   std::uint64_t memory_bytes = std::uint64_t{512} << 20U;
   /// Each piece of work waits up to so long before it begins, so that what was not ordered comes in another order.
@@ -57,6 +95,7 @@ struct emulated_settings {
   bool loads_late = false;                         ///< as device_properties says; to load takes no time here
   std::shared_ptr<used_code> used = nullptr;       ///< null: nobody asks
   std::uint32_t copy_us = 0;                       ///< that each copy takes longer
+  std::shared_ptr<standstill> stands = nullptr;    ///< null: it never does
 };
 
 /// A GPU made of threads: a thread for each stream, memory of its own, which only those threads can touch.

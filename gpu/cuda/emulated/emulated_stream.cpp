@@ -57,6 +57,7 @@ allocation take_memory(const std::shared_ptr<device_state>& device, std::uint64_
   if (address == nullptr) throw out_of_memory(does_not_fit(device_name, purpose, bytes, memory_of(*device)));
   device->count_taken();
   return {{address, bytes, protocols::memory_kind::device}, [device](protocols::memory_region region) {
+            device->wait_to_free();
             device->memory.release(region.address);
             device->count_given_back();
           }};
@@ -125,6 +126,7 @@ void emulated_stream::add(operation work) {
     return;
   }
   push([device = device_, work = std::move(work)] {
+    device->stand();
     if (device->error().empty()) work();
   });
 }

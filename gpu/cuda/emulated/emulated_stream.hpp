@@ -62,6 +62,12 @@ public:
   void count_use(const std::string& code) const {
     if (settings.used) settings.used->add(code);
   }
+  void stand() const {
+    if (settings.stands) settings.stands->pass();
+  }
+  void wait_to_free() const {
+    if (settings.stands) settings.stands->wait_to_free();
+  }
   [[nodiscard]] std::uint64_t next_seed() { return settings.seed + streams_++; }
 
 private:
