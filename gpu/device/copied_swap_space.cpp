@@ -1,10 +1,13 @@
 #include "device/copied_swap_space.hpp"
 
+#include "device/leavable_threads.hpp"
+
 #include <godwit/gpu/memory_pool.hpp>
 
 #include <algorithm>
 #include <condition_variable>
 #include <limits>
+#include <map>
 #include <mutex>
 #include <string>
 #include <utility>
@@ -15,61 +18,82 @@ namespace {
 
 using protocols::memory_region;
 
-/// Shared with the copies under way, so that the last of them may end after whoever waits has seen it.
-struct copies_open {
-  std::mutex mutex;
-  std::condition_variable none;
-  std::size_t count = 0;
-
-  void begin() {
-    const std::lock_guard lock(mutex);
-    ++count;
+/// The calls whose copies are under way. Shared with these, which may outlive the space.
+class calls_open {
+public:
+  std::uint64_t begin(swap_space::completion done) {
+    const std::lock_guard lock(mutex_);
+    done_.emplace(++last_, std::move(done));
+    ++count_;
+    return last_;
   }
-  void end() {
-    const std::lock_guard lock(mutex);
-    if (--count == 0) none.notify_all();
+  void end(std::uint64_t which, std::string error) {
+    const std::lock_guard lock(mutex_);
+    if (const auto found = done_.extract(which); !found.empty() && found.mapped()) found.mapped()(std::move(error));
+    if (--count_ == 0) none_.notify_all();
+  }
+  /// Nobody is told anything any more.
+  void close() {
+    std::map<std::uint64_t, swap_space::completion> untold; // go without the lock
+    const std::lock_guard lock(mutex_);
+    untold.swap(done_);
   }
   void wait() {
-    std::unique_lock lock(mutex);
-    none.wait(lock, [this] { return count == 0; });
+    std::unique_lock lock(mutex_);
+    none_.wait(lock, [this] { return count_ == 0; });
   }
+
+private:
+  std::mutex mutex_; ///< held while a completion runs, so that none runs after `close`
+  std::condition_variable none_;
+  std::map<std::uint64_t, swap_space::completion> done_;
+  std::uint64_t last_ = 0;
+  std::size_t count_ = 0;
 };
 
 /// The moves of one call.
 class copy_round {
 public:
-  copy_round(std::size_t moves, swap_space::completion done, std::shared_ptr<copies_open> open)
-      : left_(moves), done_(std::move(done)), open_(std::move(open)) {
-    open_->begin();
-  }
+  copy_round(std::size_t moves, swap_space::completion done, std::shared_ptr<calls_open> open)
+      : left_(moves), open_(std::move(open)), call_(open_->begin(std::move(done))) {}
   void end(std::string error) {
     {
       const std::lock_guard lock(mutex_);
       if (error_.empty()) error_ = std::move(error);
       if (--left_ > 0) return;
     }
-    if (done_) done_(std::move(error_));
-    open_->end();
+    open_->end(call_, std::move(error_));
   }
 
 private:
   std::mutex mutex_;
   std::size_t left_;
   std::string error_;
-  swap_space::completion done_;
-  std::shared_ptr<copies_open> open_;
+  std::shared_ptr<calls_open> open_;
+  std::uint64_t call_;
 };
 
 class copied_swap_space final : public swap_space {
 public:
   copied_swap_space(std::shared_ptr<protocols::memory_copier> copier, block_regions pool, std::uint64_t block_bytes,
-                    std::uint32_t slots)
+                    std::uint32_t slots, std::chrono::nanoseconds patience,
+                    std::function<void(const std::string&)> warn)
       : copier_(std::move(copier)), pool_(std::move(pool)), block_bytes_(block_bytes), slots_(slots),
-        memory_(copier_->allocate_pinned(block_bytes * slots)), open_(std::make_shared<copies_open>()) {
+        patience_(patience), warn_(std::move(warn)), memory_(copier_->allocate_pinned(block_bytes * slots)),
+        open_(std::make_shared<calls_open>()) {
     if (!memory_)
       throw out_of_memory("there is no memory for a swap space of " + std::to_string(block_bytes * slots) + " bytes");
   }
-  ~copied_swap_space() override { open_->wait(); }
+  ~copied_swap_space() override {
+    open_->close();
+    const auto name = copier_->name();
+    // To let go waits for the device, too.
+    auto rest = [open = open_, copier = std::move(copier_), pool = std::move(pool_), memory = std::move(memory_)] {
+      open->wait();
+    };
+    if (!ends_within(patience_, std::move(rest)) && warn_)
+      warn_(name + ": a copy between the KV cache and the swap space does not end; both are left to it");
+  }
   copied_swap_space(const copied_swap_space&) = delete;
   copied_swap_space& operator=(const copied_swap_space&) = delete;
 
@@ -101,19 +125,23 @@ private:
   block_regions pool_;
   std::uint64_t block_bytes_;
   std::uint32_t slots_;
+  std::chrono::nanoseconds patience_;
+  std::function<void(const std::string&)> warn_;
   std::shared_ptr<std::byte> memory_;
-  std::shared_ptr<copies_open> open_;
+  std::shared_ptr<calls_open> open_;
 };
 
 } // namespace
 
 std::shared_ptr<swap_space> make_copied_swap_space(std::shared_ptr<protocols::memory_copier> copier, block_regions pool,
-                                                   std::uint64_t block_bytes, std::uint64_t bytes) {
+                                                   std::uint64_t block_bytes, std::uint64_t bytes,
+                                                   std::chrono::nanoseconds patience,
+                                                   std::function<void(const std::string&)> warn) {
   const auto slots =
       std::min<std::uint64_t>(block_bytes == 0 ? 0 : bytes / block_bytes, std::numeric_limits<std::uint32_t>::max());
   if (slots == 0) return nullptr;
   return std::make_shared<copied_swap_space>(std::move(copier), std::move(pool), block_bytes,
-                                             static_cast<std::uint32_t>(slots));
+                                             static_cast<std::uint32_t>(slots), patience, std::move(warn));
 }
 
 } // namespace godwit::gpu

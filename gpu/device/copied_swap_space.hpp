@@ -4,9 +4,11 @@
 #include <godwit/protocols/messages/memory_copier.hpp>
 #include <godwit/protocols/messages/memory_region.hpp>
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <string>
 #include <vector>
 
 namespace godwit::gpu {
@@ -15,9 +17,11 @@ namespace godwit::gpu {
 using block_regions = std::function<std::vector<protocols::memory_region>(protocols::block_id)>;
 
 /// A swap space in memory that the copier allocates, of `bytes` as far as whole slots of `block_bytes` go. Null where
-/// that is not one. Throws out_of_memory.
-[[nodiscard]] std::shared_ptr<swap_space> make_copied_swap_space(std::shared_ptr<protocols::memory_copier> copier,
-                                                                 block_regions pool, std::uint64_t block_bytes,
-                                                                 std::uint64_t bytes);
+/// that is not one. Throws out_of_memory. Its end waits for copies, and for the copier to let go, `patience` at most;
+/// then `warn` gets a line, and a thread has both, the memory and the pool until they are over.
+[[nodiscard]] std::shared_ptr<swap_space>
+make_copied_swap_space(std::shared_ptr<protocols::memory_copier> copier, block_regions pool, std::uint64_t block_bytes,
+                       std::uint64_t bytes, std::chrono::nanoseconds patience = std::chrono::seconds(2),
+                       std::function<void(const std::string&)> warn = {});
 
 } // namespace godwit::gpu

@@ -9,7 +9,10 @@
 #include <atomic>
 #include <chrono>
 #include <cstring>
+#include <memory>
+#include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 namespace godwit::gpu {
@@ -83,6 +86,31 @@ TEST(CopiedSwapSpace, GoesWhenNothingIsCopiedAnyMore) {
   space.reset();
   EXPECT_TRUE(ended);
   ends.join();
+}
+
+TEST(CopiedSwapSpace, GoesWithoutACopyThatDoesNotEndAndLeavesItWhatItUses) {
+  auto copier = std::make_shared<held_copier>();
+  auto pool = std::make_shared<int>(0);
+  const std::weak_ptr<void> copier_there = copier, pool_there = pool;
+  auto ended = std::make_shared<std::string>("");
+  std::vector<std::string> lines;
+  auto space = make_copied_swap_space(
+      copier, [pool = std::move(pool)](protocols::block_id) { return std::vector<memory_region>(); }, 64, 640,
+      std::chrono::milliseconds(10), [&](const std::string& line) { lines.push_back(line); });
+  space->copy_out(moves({0, 1}, {0, 1}), [ended](const std::string&) { *ended = "told"; });
+  copier->open.at(0)("");
+  space.reset();
+  EXPECT_EQ(ended.use_count(), 1) << "nobody will be told";
+  EXPECT_THAT(lines, ::testing::ElementsAre(::testing::HasSubstr("held: a copy")));
+  EXPECT_FALSE(pool_there.expired());
+
+  const auto last = std::exchange(copier->open.at(1), nullptr);
+  copier->open.clear();
+  copier.reset();
+  EXPECT_FALSE(copier_there.expired());
+  last("");
+  while (!copier_there.expired() || !pool_there.expired()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  EXPECT_EQ(*ended, "");
 }
 
 } // namespace

@@ -21,8 +21,8 @@ struct swap_move {
 /// Copies run beside the steps, in any order. The caller sees to it that no step writes a block that is copied, or
 /// reads one that is being filled, and that a slot is in one copy at a time. `done("")` is called once for each call,
 /// on any thread or within the call, and must only post; another string is one line of what went wrong, and the targets
-/// may hold anything. Destroying it waits until nothing is copied any more; what would have been told by then may be
-/// left out. Not thread-safe.
+/// may hold anything. Destroying it tells nothing more and waits until nothing is copied any more, with the patience of
+/// a forward (executor.hpp): a copy that does not end keeps both memories. Not thread-safe.
 class swap_space {
 public:
   using completion = std::function<void(std::string error)>;
