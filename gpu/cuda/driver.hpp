@@ -5,6 +5,7 @@
 #include <godwit/gpu/memory_pool.hpp>
 #include <godwit/gpu/model/config.hpp>
 
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -155,6 +156,14 @@ public:
   [[nodiscard]] virtual std::vector<std::shared_ptr<group_end>>
   make_group(std::span<const std::shared_ptr<driver>> devices, std::chrono::nanoseconds wait_max,
              const warning& warn) = 0;
+
+  /// Executors, more of them or fewer, that were left with work that does not end: whatever is asked of the device now
+  /// may wait as long.
+  void count_left(int more) noexcept { left_ += more; }
+  [[nodiscard]] bool any_left() const noexcept { return left_ != 0; }
+
+private:
+  std::atomic<int> left_{0};
 };
 
 } // namespace godwit::gpu::cuda

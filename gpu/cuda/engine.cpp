@@ -2,6 +2,7 @@
 
 #include "cuda/block_moves.hpp"
 #include "cuda/step_arrays.hpp"
+#include "device/leavable_threads.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -61,6 +62,28 @@ engine::~engine() {
   if (group_) group_->abort(name() + " is gone"); // before the stream, which waits for what it has
 }
 
+void engine::leave(std::shared_ptr<engine> with, const event& ended) {
+  with->left_ = true;
+  with->model_->driver->count_left(1);
+  if (with->settings_.warn)
+    with->settings_.warn(with->info_.device + ": a step that was given up does not end; it is left with its memory, " +
+                         "and nothing new begins there before it has");
+  leavable_threads().start([with = std::move(with), ended] {
+    ended.wait();
+    with->model_->driver->count_left(-1);
+  });
+}
+
+std::shared_ptr<engine> share_engine(std::shared_ptr<const device_model> model,
+                                     const cuda_executor_settings& settings) {
+  return {new engine(std::move(model), settings), [](engine* gone) {
+            const auto tell = gone->settings().warn;
+            const auto device = gone->info().device;
+            if (!ends_within(gone->settings().patience, [gone] { delete gone; }) && tell)
+              tell(device + ": does not give back an executor's memory; it is left to itself");
+          }};
+}
+
 void engine::open(std::uint32_t blocks, std::shared_ptr<group_end> group, std::shared_ptr<pipeline::stage_link> before,
                   std::shared_ptr<pipeline::stage_link> after) {
   if (model_->stage.begins() != !before || model_->stage.ends() != !after)
@@ -114,6 +137,7 @@ void engine::notify(reaction then) {
 }
 
 prepared_step engine::begin(protocols::step_input input) {
+  if (left_) throw driver_error(info_.device + ": a step before did not end, so there is no other one");
   thread_.expect(); // it wakes up while the step is planned
   prepared_step step;
   step.plan = cpu::plan_step(std::move(input), model_->config, kv_.blocks(), settings_.logits_of_all_rows);
@@ -228,6 +252,7 @@ void engine::tap_logits(const prepared_step& step, std::uint32_t first, std::uin
   stream_->copy(tapped_.data(), memory_.logits, count * stride * sizeof(float));
   stream_->synchronize();
   check_group();
+  if (left_) return; // whoever looked has gone
   for (std::uint32_t i = 0; i < count; ++i) {
     const auto& place = step.plan.logits[first + i];
     const auto& planned = step.plan.slices[place.slice];

@@ -12,6 +12,7 @@
 #include "cuda/workspace.hpp"
 
 #include <godwit/gpu/cuda/cuda_backend.hpp>
+#include <godwit/gpu/event.hpp>
 #include <godwit/gpu/pipeline.hpp>
 
 #include <atomic>
@@ -33,6 +34,8 @@ struct prepared_step {
 /// `begin` and `end` are the caller's; the other functions belong to the host thread, but `collect`, which is the
 /// caller's again once the step has ended, and `abandon` and `failed`, which are anybody's.
 ///
+/// Its end waits for the device, which may hang. So it is shared by `share_engine`, and left to its step by `leave`.
+///
 /// Of a divided model it is one rank's. Whatever goes wrong with its part of a step breaks the group, so that the
 /// others do not wait for it; what goes wrong with theirs is the error of this one's.
 class engine {
@@ -53,12 +56,16 @@ public:
   [[nodiscard]] std::string kind() const;
 
   [[nodiscard]] const executor_info& info() const noexcept { return info_; }
+  [[nodiscard]] const cuda_executor_settings& settings() const noexcept { return settings_; }
   [[nodiscard]] const kv_pool& kv() const noexcept { return kv_; }
   [[nodiscard]] host_thread& thread() noexcept { return thread_; }
 
-  /// Takes the one place for a step in flight.
+  /// Takes the one place for a step in flight. Throws driver_error once a step was left.
   [[nodiscard]] prepared_step begin(protocols::step_input input);
   void end() noexcept { busy_ = false; }
+  /// The step in flight does not end in time: there is no other one, and no new executor on the device before it has
+  /// (`ended`), until when somebody holds all that it uses.
+  static void leave(std::shared_ptr<engine> with, const event& ended);
 
   /// Enqueues the layers first .. last - 1 and, with the last one, the draws; stops early once `cancelled`. Throws what
   /// goes wrong.
@@ -114,8 +121,13 @@ private:
   std::unique_ptr<driver_stream> uploads_;
   std::unique_ptr<driver_event> uploaded_;
   std::atomic<bool> busy_{false};
+  std::atomic<bool> left_{false};
   executor_info info_;
   host_thread thread_; // goes first
 };
+
+/// Whoever lets go of it last waits for its end, for the settings' patience at most, and then leaves it to a thread.
+[[nodiscard]] std::shared_ptr<engine> share_engine(std::shared_ptr<const device_model> model,
+                                                   const cuda_executor_settings& settings);
 
 } // namespace godwit::gpu::cuda

@@ -18,44 +18,49 @@ namespace godwit::gpu::cuda {
 
 namespace {
 
-/// What outlives a forward: its completions may still be under way when it goes.
+/// What outlives a forward: its completions, and what the host thread has of it, may still be under way when it goes.
 struct forward_state {
+  explicit forward_state(prepared_step prepared) : step(std::move(prepared)) {
+    // Slices are referred to by address, which a move of the plan may have kept or not.
+    for (std::size_t i = 0; i < step.plan.slices.size(); ++i) step.plan.slices[i].slice = &step.plan.input.slices[i];
+  }
+
+  prepared_step step;
   std::mutex mutex; ///< held while a completion runs, so that none runs once the forward is gone
   std::atomic<bool> cancelled{false};
   bool finished = false;
   bool failed = false;
-  std::uint32_t told = 0; ///< parts of the step that have ended
+  std::size_t told = 0;          ///< parts of the step that have ended
+  std::vector<completion> parts; ///< of the step; empty once told
 
-  void tell(const completion& done, const std::string& error, bool last) {
+  void tell(std::size_t part, const std::string& error, bool last) {
     const std::lock_guard lock(mutex);
     ++told;
     if (cancelled) return;
     if (!error.empty()) failed = true;
     if (last && !failed) finished = true;
-    if (done) done(error);
+    if (const auto done = std::exchange(parts[part], nullptr)) done(error);
   }
 };
 
 class device_forward final : public forward {
 public:
   device_forward(std::shared_ptr<engine> owner, prepared_step step)
-      : engine_(std::move(owner)), step_(std::move(step)), state_(std::make_shared<forward_state>()) {
-    // Slices are referred to by address, which a move of the plan may have kept or not.
-    for (std::size_t i = 0; i < step_.plan.slices.size(); ++i) step_.plan.slices[i].slice = &step_.plan.input.slices[i];
-  }
+      : engine_(std::move(owner)), state_(std::make_shared<forward_state>(std::move(step))) {}
 
   ~device_forward() override {
     const auto [idle_already, finished] = cancel();
     if (!finished) engine_->abandon(); // it may be where it waits for other devices, or they for it
-    if (!idle_already) {
-      const event idle;
-      engine_->thread().post([this, &idle] {
-        engine_->drain();
+    const event idle;
+    if (!idle_already)
+      engine_->thread().post([on = engine_.get(), idle] {
+        on->drain();
         idle.set();
       });
-      idle.wait();
-    }
-    engine_->end();
+    if (idle_already || idle.wait_for(engine_->settings().patience))
+      engine_->end();
+    else
+      engine::leave(std::move(engine_), idle);
   }
 
   [[nodiscard]] std::uint32_t layers() const noexcept override { return engine_->info().layers; }
@@ -65,8 +70,14 @@ public:
       throw std::invalid_argument("advance to layer " + std::to_string(upto) + " after " + std::to_string(requested_) +
                                   " of " + std::to_string(layers()));
     const std::uint32_t first = std::exchange(requested_, upto);
-    ++posted_;
-    engine_->thread().post([this, first, upto, done = std::move(done)] { run(first, upto, done); });
+    std::size_t part = 0;
+    {
+      const std::lock_guard lock(state_->mutex);
+      part = state_->parts.size();
+      state_->parts.push_back(std::move(done));
+    }
+    engine_->thread().post(
+        [on = engine_.get(), state = state_, part, first, upto] { run(*on, state, part, first, upto); });
   }
 
   [[nodiscard]] protocols::step_output take() override {
@@ -74,7 +85,7 @@ public:
       const std::lock_guard lock(state_->mutex);
       if (!state_->finished) throw std::logic_error("take before the step has run");
     }
-    return engine_->collect(step_);
+    return engine_->collect(state_->step);
   }
 
 private:
@@ -83,30 +94,32 @@ private:
     bool finished; ///< all of it has gone well
   };
   found cancel() {
+    std::vector<completion> untold; // go without the lock
     const std::lock_guard lock(state_->mutex);
     state_->cancelled = true;
-    return {state_->told == posted_ && !state_->failed, state_->finished};
+    const bool idle = state_->told == state_->parts.size() && !state_->failed;
+    untold.swap(state_->parts);
+    return {idle, state_->finished};
   }
 
-  /// On the host thread.
-  void run(std::uint32_t first, std::uint32_t upto, const completion& done) {
-    if (state_->cancelled) return;
-    const bool last = upto == layers();
+  /// On the host thread, which the engine outlives and the forward need not.
+  static void run(engine& on, const std::shared_ptr<forward_state>& state, std::size_t part, std::uint32_t first,
+                  std::uint32_t upto) {
+    if (state->cancelled) return;
+    const bool last = upto == on.info().layers;
     try {
-      engine_->advance(step_, first, upto, state_->cancelled);
-      engine_->notify([state = state_, done, last](const std::string& error) { state->tell(done, error, last); });
+      on.advance(state->step, first, upto, state->cancelled);
+      on.notify([state, part, last](const std::string& error) { state->tell(part, error, last); });
     } catch (const std::exception& failure) {
-      engine_->failed(failure.what());
-      engine_->drain(); // what was enqueued before
-      state_->tell(done, failure.what(), last);
+      on.failed(failure.what());
+      on.drain(); // what was enqueued before
+      state->tell(part, failure.what(), last);
     }
   }
 
   std::shared_ptr<engine> engine_;
-  prepared_step step_;
   std::shared_ptr<forward_state> state_;
   std::uint32_t requested_ = 0; ///< layers
-  std::uint32_t posted_ = 0;    ///< parts of the step
 };
 
 class device_executor final : public executor {
@@ -147,7 +160,8 @@ std::shared_ptr<swap_space> make_swap_space(const std::shared_ptr<engine>& of, c
     }
     return out;
   };
-  return make_copied_swap_space(make_device_copier(device, small_pieces), regions, of->info().block_bytes, bytes);
+  return make_copied_swap_space(make_device_copier(device, small_pieces), regions, of->info().block_bytes, bytes,
+                                of->settings().patience, of->settings().warn);
 }
 
 /// Devices whose steps have the same launches: those that are captured together have to.
@@ -179,7 +193,12 @@ std::unique_ptr<executor> make_device_executor(const std::vector<std::shared_ptr
   const auto degree = parts.size();
   if (degree == 0) throw std::invalid_argument("an executor of no devices");
   std::vector<std::shared_ptr<driver>> devices;
-  for (const auto& part : parts) devices.push_back(part->driver);
+  for (const auto& part : parts) {
+    devices.push_back(part->driver);
+    if (part->driver->any_left()) // whatever it is asked may wait as long
+      throw driver_error("cuda " + std::to_string(part->driver->properties().index) +
+                         " has not ended a step that was given up; nothing new begins there before it has");
+  }
   auto own = settings;
   own.graphs = settings.graphs && (parts.front()->stage.stages > 1 || alike(devices));
   // Before what takes the rest of the memory: its buffers come with it.
@@ -191,7 +210,7 @@ std::unique_ptr<executor> make_device_executor(const std::vector<std::shared_ptr
   for (const auto& part : parts) {
     auto its = own;
     if (engines.empty()) its.memory_share = settings.memory_share_first.value_or(settings.memory_share);
-    engines.push_back(std::make_shared<engine>(part, its));
+    engines.push_back(share_engine(part, its));
   }
   std::uint32_t blocks = ~0U;
   for (const auto& one : engines) blocks = std::min(blocks, one->blocks_wanted());

@@ -36,7 +36,11 @@ struct executor_info {
 /// A step is run layer by layer: `advance(n, done)` enqueues the layers up to n (exclusive) and returns at once; `done`
 /// tells that they have run. Between two calls the caller may act: send KV of finished layers, wait for KV to arrive,
 /// cancel. `advance(layers())` also does the final norm, the logits and the sampling; `take()` is valid after its
-/// completion. Destroying a forward waits until nothing of it runs any more.
+/// completion.
+///
+/// Destroying a forward tells nothing more, and waits until nothing of it runs any more. A device that may hang bounds
+/// that by a patience of seconds: what has not ended then runs on, the device holds all memory that it uses until it
+/// has, whoever else lets go of it, and the executor is dead: `begin` throws.
 class forward {
 public:
   virtual ~forward() = default;
@@ -46,13 +50,15 @@ public:
 };
 
 /// A model replica on a device: weights, paged KV pool, steps.
-/// The device owns its threads; nothing here computes on the caller's.
+/// The device owns its threads; nothing here computes on the caller's. Destroying it gives its memory back, or, where
+/// the device hangs, leaves that to a thread after the patience of a forward.
 class executor {
 public:
   virtual ~executor() = default;
   [[nodiscard]] virtual const executor_info& info() const noexcept = 0;
   /// Checks the input (positions, blocks within the pool, token ids) and throws std::invalid_argument on a caller's
-  /// bug. At most one forward lives at a time.
+  /// bug, another std::runtime_error where the device is broken or a step before did not end. At most one forward lives
+  /// at a time.
   [[nodiscard]] virtual std::unique_ptr<forward> begin(protocols::step_input input) = 0;
   /// K or V of one layer of one block; contiguous. Empty where a device has no such memory.
   [[nodiscard]] virtual protocols::memory_region key_region(std::uint32_t layer, protocols::block_id block) = 0;
@@ -66,8 +72,8 @@ public:
   [[nodiscard]] virtual std::span<const std::shared_ptr<executor>> stages() const noexcept { return {}; }
   /// The adapters that its steps may name, while somebody holds them; others share the store. Null: it knows none.
   [[nodiscard]] virtual std::shared_ptr<adapter_store> adapters() const { return nullptr; }
-  /// Where KV of its pool may wait in the host's memory; it uses the pool, and ends before the executor's owner does
-  /// with it. Null: there is no such memory.
+  /// Where KV of its pool may wait in the host's memory; it uses the pool, and holds it while a copy is under way,
+  /// which may be longer than it lives itself. Null: there is no such memory.
   [[nodiscard]] virtual std::shared_ptr<swap_space> swap() const { return nullptr; }
   /// A smaller model that guesses what this one will say (gpu/drafted_executor.hpp). Its pool
   /// has the same blocks, and whoever runs a step here runs it there before (protocols/batching/drafting.hpp). Of a

@@ -66,6 +66,11 @@ struct cuda_executor_settings {
   /// Sees all logits that are computed, on a thread of the device. For tests and tools; steps are slower with it.
   std::function<void(const cpu::logits_row&)> logits_tap = {};
   bool logits_of_all_rows = false;
+  /// For so long whoever lets go of a step, of a swap space or of the executor waits for the device. What has not ended
+  /// by then is left with all that it uses, until it ends.
+  std::chrono::nanoseconds patience = std::chrono::seconds(2);
+  /// Held until the executor's memory is free again, which may be long after its end.
+  std::shared_ptr<void> keep = {};
   /// One line that an operator should read; on any thread.
   std::function<void(const std::string&)> warn = {};
   /// One line that an operator may read; likewise.
@@ -96,8 +101,8 @@ struct cuda_options {
 /// The CUDA devices of this process. Thread-safe; outlived by what it made.
 ///
 /// Errors (std::runtime_error, one line): too little memory (compared before anything is taken), a model whose sizes
-/// the kernels are not made for, what the driver says. Matrices are kept in bf16 or f16 as in the files; f32 is rounded
-/// to bf16.
+/// the kernels are not made for, what the driver says, a device that has not ended what an executor before had.
+/// Matrices are kept in bf16 or f16 as in the files; f32 is rounded to bf16.
 class cuda_backend {
 public:
   virtual ~cuda_backend() = default;
