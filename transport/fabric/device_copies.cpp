@@ -4,6 +4,7 @@
 #include <condition_variable>
 #include <cstring>
 #include <deque>
+#include <future>
 #include <mutex>
 #include <system_error>
 #include <thread>
@@ -118,29 +119,36 @@ pinned_ring* device_copies::reading() {
 }
 
 // A device that does not end its copies would hold up whoever destroys its copier, frees page-locked memory or lets go
-// of what the copies hold. None of that may happen on the copier's own threads, nor wait on the fabric's.
+// of what the copies hold; the middle one waits for whatever else the device has, too. None of that may happen on the
+// copier's own threads, nor wait for ever on the fabric's.
 device_copies::~device_copies() {
   {
     const std::lock_guard lock{box_->mutex};
     box_->wake = nullptr;
   }
-  if (open_ == 0) return;
+  if (!present()) return;
   struct rest {
     std::shared_ptr<post_box> box;
     std::uint64_t open = 0;
     std::shared_ptr<protocols::memory_copier> copier;
     std::unique_ptr<pinned_ring> sending, arriving, reading; // they go before the copier
   };
+  const auto patience = open_ == 0 ? options_.patience : std::chrono::milliseconds{0}; // `finish` had some
   auto* const left =
       new rest{box_, open_, std::move(options_.copier), std::move(sending_), std::move(arriving_), std::move(reading_)};
+  std::promise<void> gone;
+  const auto when_gone = gone.get_future();
   try {
-    std::thread([left] {
-      const std::unique_ptr<rest> mine(left);
+    std::thread([left, gone = std::move(gone)]() mutable {
+      std::unique_ptr<rest> mine(left);
       for (; mine->open != 0; --mine->open) {
         mine->box->wait();
         (void)mine->box->next();
       }
+      mine.reset();
+      gone.set_value();
     }).detach();
+    (void)when_gone.wait_for(patience);
   } catch (const std::system_error&) {
   } // no thread: it stays until the process ends, since letting go of it might wait for ever
 }

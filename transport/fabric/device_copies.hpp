@@ -42,7 +42,8 @@ public:
   device_copies(device_memory options, std::function<void()> wake);
   device_copies(const device_copies&) = delete;
   device_copies& operator=(const device_copies&) = delete;
-  /// Waits for nothing: copies that are under way, and the copier itself, are left to a thread that sees to their end.
+  /// Does not wait for copies that are under way: they, and the copier itself, are left to a thread that sees to their
+  /// end. Where there are none the copier goes at once, or is left likewise after `patience`.
   ~device_copies();
 
   [[nodiscard]] bool present() const noexcept { return options_.copier != nullptr; }

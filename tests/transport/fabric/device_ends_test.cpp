@@ -46,14 +46,15 @@ private:
 };
 thread_local bool copier_of_a_gpu::calls_back = false;
 
+const std::function<std::shared_ptr<fabric>(device_memory)> makers[] = {
+    [](device_memory device) { return in_process::make_fabric(in_process::make_hub({.device = std::move(device)})); },
+    [](device_memory device) {
+      ucx::settings settings;
+      settings.device = std::move(device);
+      return ucx::make_fabric(std::move(settings));
+    }};
+
 TEST(FabricDeviceEnds, ADeviceThatNeverEndsACopyHoldsUpNobodyAndNothingIsLetGoOfByItsThreads) {
-  const std::function<std::shared_ptr<fabric>(device_memory)> makers[] = {
-      [](device_memory device) { return in_process::make_fabric(in_process::make_hub({.device = std::move(device)})); },
-      [](device_memory device) {
-        ucx::settings settings;
-        settings.device = std::move(device);
-        return ucx::make_fabric(std::move(settings));
-      }};
   for (const auto& make : makers)
     for (const bool from_device : {true, false}) {
       const auto device = std::make_shared<fake_device>();
@@ -88,6 +89,35 @@ TEST(FabricDeviceEnds, ADeviceThatNeverEndsACopyHoldsUpNobodyAndNothingIsLetGoOf
       EXPECT_FALSE(let_go->next().value_or(true)) << "on a thread of the copier";
       EXPECT_TRUE(eventually([&] { return there.expired(); }));
     }
+}
+
+// A step, say: to free memory and to end streams waits for it, too.
+TEST(FabricDeviceEnds, ADeviceThatNeverEndsWhatOthersHaveHoldsUpNobody) {
+  for (const auto& make : makers) {
+    const auto device = std::make_shared<fake_device>();
+    const auto held = std::make_shared<fake_copier>(device);
+    device_memory options;
+    options.copier = std::make_shared<copier_of_a_gpu>(held);
+    options.patience = 50ms;
+    auto one = make(std::exchange(options, {}));
+    held->hold(true);
+    block_memory from(1, 1000, 0, device), to(1, 1000, 0, device);
+    const auto of_others = std::make_shared<answers<std::string>>();
+    held->copy(from.regions(), to.regions(), copier_beside::urgency::bulk,
+               [of_others](std::string error) { of_others->put(std::move(error)); });
+    answers<int> gone;
+    std::thread end([&] {
+      one.reset();
+      gone.put(1);
+    });
+    EXPECT_TRUE(gone.next()) << "it waits for the device";
+    EXPECT_EQ(of_others->count(), 0U);
+    EXPECT_GT(held.use_count(), 1) << "the copier is left to itself";
+    held->hold(false);
+    end.join();
+    EXPECT_TRUE(eventually([&] { return held.use_count() == 1; }));
+    EXPECT_EQ(of_others->next().value_or("none"), "");
+  }
 }
 
 TEST(FabricDeviceEnds, ACopyToTheHostThatIsTooLateIsNotWrittenAndItsMemoryHeldUntilThen) {

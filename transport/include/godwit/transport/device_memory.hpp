@@ -22,8 +22,8 @@ struct device_memory {
   std::size_t bytes_per_piece = std::size_t{1} << 20;
   /// What the copier is given at once between two places in this process; 4 KiB at least.
   std::size_t bytes_per_copy = std::size_t{4} << 20;
-  /// For so long the destructor of a fabric waits for copies that have begun. Then it leaves them, with the copier and
-  /// the memory, to a thread that waits for their end: a device that does not end them in this time is broken. A
+  /// For so long the destructor of a fabric waits for copies that have begun, or where there are none for the copier to
+  /// go. Then it leaves them, with the copier and the memory, to a thread: a device that takes longer is broken. A
   /// withdrawal goes on waiting for such a copy, which could land at any time, until the fabric ends.
   std::chrono::milliseconds patience{10'000};
 };
