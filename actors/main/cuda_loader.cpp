@@ -1,5 +1,6 @@
 #include "main/cuda_loader.hpp"
 
+#include "main/device_hold.hpp"
 #include "main/swap_options.hpp"
 
 #include <godwit/gpu/cuda/kv_geometry.hpp>
@@ -99,8 +100,9 @@ const cuda_loader::parts& cuda_loader::uploaded_to(std::uint32_t group) {
   return uploaded_[group] = std::move(all);
 }
 
-std::unique_ptr<gpu::executor> cuda_loader::executor_on(std::uint32_t group) {
+std::unique_ptr<gpu::executor> cuda_loader::executor_on(std::uint32_t group, std::shared_ptr<void> keep) {
   auto settings = settings_for(group);
+  settings.keep = std::move(keep);
   // A device that waits for another one gives up before anybody takes the instance for hung.
   const auto wait_max = settings_.instances.step_timeout / 2;
   if (!model_.draft) return backend_->make_executor(uploaded_to(group), settings, wait_max);
@@ -128,23 +130,14 @@ std::unique_ptr<gpu::executor> cuda_loader::executor_on(std::uint32_t group) {
 }
 
 std::shared_ptr<gpu::executor> cuda_loader::make(protocols::instance_id instance) {
-  /// Ends in this order from below: the place is free when the executor has given back its memory.
-  struct held {
-    std::shared_ptr<void> place;
-    std::unique_ptr<gpu::executor> executor;
-  };
   constexpr std::size_t places_max = 1024; // of instances that are gone, unless so many are there
   if (places_.size() >= places_max) std::erase_if(places_, [](const auto& p) { return p.second.taken.expired(); });
   const auto group = group_for(instance);
-  auto& its = places_[instance];
-  its.group = group;
-  auto made = std::make_shared<held>();
-  made->executor = executor_on(group);
-  made->place = std::make_shared<char>();
-  its.taken = made->place;
-  blocks_[group] = made->executor->info().blocks;
-  auto* executor = made->executor.get();
-  return {std::move(made), executor};
+  const auto taken = std::make_shared<device_hold>();
+  places_[instance] = {group, taken};
+  std::shared_ptr<gpu::executor> made = executor_on(group, taken);
+  blocks_[group] = made->info().blocks;
+  return made;
 }
 
 } // namespace godwit::main

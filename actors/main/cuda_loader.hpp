@@ -49,13 +49,14 @@ private:
   using parts = std::vector<std::shared_ptr<const gpu::cuda::cuda_model>>;
   struct place {
     std::uint32_t group = 0;
-    std::weak_ptr<void> taken; ///< expired: its last executor's memory is free
+    std::weak_ptr<void> taken; ///< expired: its last executor's memory is free, which a device that hangs delays
   };
   [[nodiscard]] std::uint32_t share_of(std::uint32_t group) const;
   [[nodiscard]] std::uint32_t group_for(protocols::instance_id instance) const;
   [[nodiscard]] gpu::cuda::cuda_executor_settings settings_for(std::uint32_t group) const;
   [[nodiscard]] const parts& uploaded_to(std::uint32_t group);
-  [[nodiscard]] std::unique_ptr<gpu::executor> executor_on(std::uint32_t group);
+  /// `keep`: until its memory is free.
+  [[nodiscard]] std::unique_ptr<gpu::executor> executor_on(std::uint32_t group, std::shared_ptr<void> keep);
 
   std::shared_ptr<gpu::cuda::cuda_backend> backend_;
   gpu::model::model_directory model_;

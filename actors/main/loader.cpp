@@ -1,19 +1,28 @@
 #include "main/loader.hpp"
 
+#include "main/cuda_loader.hpp"
+#include "main/device_hold.hpp"
 #include "main/instance_devices.hpp"
-
 #include "main/lora_options.hpp"
 #include "main/swap_options.hpp"
 
 #include <godwit/gpu/cpu/cpu_device.hpp>
 #include <godwit/gpu/cpu/cpu_executor.hpp>
 #include <godwit/gpu/cpu/kv_geometry.hpp>
+#include <godwit/gpu/cpu/packed_model.hpp>
 #include <godwit/gpu/drafted_executor.hpp>
 #include <godwit/gpu/memory_pool.hpp>
 
 #include <algorithm>
+#include <atomic>
+#include <condition_variable>
+#include <deque>
 #include <exception>
+#include <functional>
+#include <mutex>
+#include <thread>
 #include <utility>
+#include <vector>
 
 namespace godwit::main {
 
@@ -48,42 +57,97 @@ std::shared_ptr<gpu::cpu::cpu_adapters> adapters_of(const serve_settings& settin
 
 } // namespace
 
-loader::loader(gpu::model::model_directory model, const serve_settings& settings, chosen_device cuda,
-               const runtime::log::logger& log)
-    : model_(std::move(model)), settings_(settings), adapters_(adapters_of(settings, log)),
-      cuda_(cuda ? std::make_unique<cuda_loader>(std::move(cuda), model_, settings_, log.component("device"))
-                 : nullptr),
-      thread_([this] { work(); }) {}
+/// What the thread does and has. Shared with the loader until its end.
+class loader::work {
+public:
+  work(gpu::model::model_directory model, const serve_settings& settings, chosen_device cuda,
+       const runtime::log::logger& log)
+      : model_(std::move(model)), settings_(settings), adapters_(adapters_of(settings, log)),
+        cuda_(cuda ? std::make_unique<cuda_loader>(std::move(cuda), model_, settings_, log.component("device"))
+                   : nullptr) {}
 
-std::shared_ptr<gpu::adapter_store> loader::adapters() const { return adapters_; }
-
-loader::~loader() {
-  {
-    const std::lock_guard lock(mutex_);
-    stopping_ = true;
-  }
-  wanted_.notify_one();
-  thread_.join();
-}
-
-actors::executor_factory loader::factory() {
-  return [this](protocols::instance_id instance, std::function<void(actors::executor_outcome)> done) {
+  // Anybody's.
+  [[nodiscard]] std::shared_ptr<gpu::adapter_store> adapters() const { return adapters_; }
+  void order(protocols::instance_id instance, std::function<void(actors::executor_outcome)> done) {
     {
       const std::lock_guard lock(mutex_);
       orders_.push_back({instance, std::move(done)});
     }
     wanted_.notify_one();
+  }
+  [[nodiscard]] std::optional<std::string> error() const {
+    const std::lock_guard lock(mutex_);
+    return error_;
+  }
+  void stop() {
+    {
+      const std::lock_guard lock(mutex_);
+      stopping_ = true;
+    }
+    wanted_.notify_one();
+  }
+
+  void run();
+
+private:
+  struct order_entry {
+    protocols::instance_id instance;
+    std::function<void(actors::executor_outcome)> done;
   };
+  [[nodiscard]] actors::executor_outcome make(protocols::instance_id instance);
+  /// `settings`: of both together.
+  [[nodiscard]] std::shared_ptr<gpu::executor> make_with_draft(gpu::cpu::cpu_executor_settings settings,
+                                                               std::chrono::nanoseconds wait_max) const;
+
+  const device_hold hold_; // goes last
+  gpu::model::model_directory model_;
+  serve_settings settings_;
+  std::vector<std::shared_ptr<const gpu::cpu::packed_model>> packed_; ///< one part a device
+  std::shared_ptr<const gpu::cpu::packed_model> packed_draft_;        ///< null: none
+  std::shared_ptr<gpu::cpu::cpu_adapters> adapters_;                  ///< null: none
+  std::uint32_t blocks_ = 0;          ///< of each instance's KV pool, 0 before the first
+  std::unique_ptr<cuda_loader> cuda_; ///< null: the CPU
+  mutable std::mutex mutex_;
+  std::condition_variable wanted_;
+  std::deque<order_entry> orders_;
+  std::optional<std::string> error_;
+  std::atomic<bool> stopping_ = false;
+};
+
+loader::loader(gpu::model::model_directory model, const serve_settings& settings, chosen_device cuda,
+               const runtime::log::logger& log, std::chrono::milliseconds patience)
+    : work_(std::make_shared<work>(std::move(model), settings, std::move(cuda), log)), patience_(patience),
+      log_(log.component("device")) {
+  std::promise<void> ended;
+  ended_ = ended.get_future();
+  std::thread([mine = work_, ended = std::move(ended)]() mutable {
+    mine->run();
+    mine.reset();
+    ended.set_value();
+  }).detach();
 }
 
-std::optional<std::string> loader::error() const {
-  const std::lock_guard lock(mutex_);
-  return error_;
+std::shared_ptr<gpu::adapter_store> loader::adapters() const { return work_->adapters(); }
+
+loader::~loader() {
+  work_->stop();
+  work_.reset(); // to let go of a GPU's memory is the thread's
+  if (ended_.wait_for(patience_) == std::future_status::timeout)
+    log_.warning("what is being loaded does not end; it is left to itself");
 }
 
-void loader::work() {
+actors::executor_factory loader::factory() {
+  return
+      [to = std::weak_ptr(work_)](protocols::instance_id instance, std::function<void(actors::executor_outcome)> done) {
+        if (const auto there = to.lock()) there->order(instance, std::move(done));
+      };
+}
+
+std::optional<std::string> loader::error() const { return work_->error(); }
+
+void loader::work::run() {
   for (;;) {
-    order next;
+    order_entry next;
     {
       std::unique_lock lock(mutex_);
       wanted_.wait(lock, [this] { return stopping_ || !orders_.empty(); });
@@ -92,6 +156,7 @@ void loader::work() {
       orders_.pop_front();
     }
     auto outcome = make(next.instance);
+    if (stopping_) return; // nobody waits for it
     if (!outcome.error.empty()) {
       const std::lock_guard lock(mutex_);
       if (!error_) error_ = outcome.error;
@@ -100,7 +165,7 @@ void loader::work() {
   }
 }
 
-actors::executor_outcome loader::make(protocols::instance_id instance) {
+actors::executor_outcome loader::work::make(protocols::instance_id instance) {
   actors::executor_outcome out;
   try {
     if (cuda_) {
@@ -148,8 +213,8 @@ actors::executor_outcome loader::make(protocols::instance_id instance) {
   return out;
 }
 
-std::shared_ptr<gpu::executor> loader::make_with_draft(gpu::cpu::cpu_executor_settings settings,
-                                                       std::chrono::nanoseconds wait_max) const {
+std::shared_ptr<gpu::executor> loader::work::make_with_draft(gpu::cpu::cpu_executor_settings settings,
+                                                             std::chrono::nanoseconds wait_max) const {
   const auto block_of = [&](const gpu::model::model_directory& which) {
     return gpu::cpu::kv_geometry_of(which.configuration, *which.tensors, settings.kv).block_bytes;
   };

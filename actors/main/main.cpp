@@ -2,6 +2,7 @@
 #include "main/command.hpp"
 #include "main/command_words.hpp"
 #include "main/demo_command.hpp"
+#include "main/device_hold.hpp"
 #include "main/drain_command.hpp"
 #include "main/migrate_command.hpp"
 #include "main/model_command.hpp"
@@ -20,11 +21,14 @@
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
+#include <cstdio>
 #include <exception>
 #include <iostream>
 #include <string>
 #include <utility>
 #include <vector>
+
+#include <unistd.h>
 
 #if defined(__GLIBC__)
 #include <malloc.h>
@@ -84,10 +88,14 @@ int main(int count, char** arguments) {
   // Otherwise the first body of megabytes teaches malloc to keep all that follow.
   mallopt(M_MMAP_THRESHOLD, 1 << 20);
 #endif
+  int code = 1;
   try {
-    return run(count, arguments);
+    code = run(count, arguments);
   } catch (const std::exception& failure) {
     std::cerr << "godwit: " << failure.what() << '\n';
-    return 1;
   }
+  if (!godwit::main::device_hold::any()) return code;
+  std::cout.flush();
+  std::fflush(nullptr);
+  ::_exit(code);
 }

@@ -1,5 +1,7 @@
 #include "main/migration_parts.hpp"
 
+#include "main/device_hold.hpp"
+
 #include <godwit/gpu/shared_memory.hpp>
 #include <godwit/transport/in_process/fabric.hpp>
 #include <godwit/transport/ucx/fabric.hpp>
@@ -13,6 +15,21 @@
 
 namespace godwit::main {
 
+namespace {
+
+/// Of the first device: addresses are unique among the devices of a process.
+std::shared_ptr<protocols::memory_copier> make_copier(gpu::cuda::cuda_backend& devices) {
+  struct counted {
+    device_hold hold; // goes last
+    std::shared_ptr<protocols::memory_copier> copier;
+  };
+  const auto made = std::make_shared<counted>();
+  made->copier = devices.make_copier(0);
+  return {made, made->copier.get()};
+}
+
+} // namespace
+
 protocols::expected<std::shared_ptr<transport::fabric>, start_error>
 make_fabric(const serve_settings& settings, const std::string& met_at, const runtime::log::logger& log,
             const std::shared_ptr<gpu::cuda::cuda_backend>& cuda) {
@@ -25,7 +42,7 @@ make_fabric(const serve_settings& settings, const std::string& met_at, const run
                                     "others");
   transport::device_memory device;
   try {
-    if (cuda) device.copier = cuda->make_copier(0); // addresses are unique among the devices of a process
+    if (cuda) device.copier = make_copier(*cuda);
     if (backend == fabric_choice::in_process)
       return transport::in_process::make_fabric(transport::in_process::make_hub({.device = std::move(device)}));
   } catch (const std::exception& failure) {
