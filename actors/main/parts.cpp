@@ -54,6 +54,14 @@ protocols::expected<gpu::model::model_directory, start_error> open_served_model(
   }
 }
 
+void warn_of_kv_scales(const serve_settings& settings, const gpu::model::model_directory& model,
+                       const runtime::log::logger& log) {
+  if (settings.instances.kv_type == kv_choice::fp8 && gpu::model::has_kv_scales(model))
+    log.warning(
+        "instances.kv_type fp8: the model's files have scales of K and V, which are not used; numbers beyond 448 "
+        "are kept as that");
+}
+
 protocols::expected<std::shared_ptr<const protocols::openai::chat_template>, start_error>
 open_chat_template(const serve_settings& settings, const gpu::model::model_directory& model) {
   using protocols::openai::chat_template;

@@ -29,6 +29,10 @@ namespace godwit::main {
 [[nodiscard]] protocols::expected<gpu::model::model_directory, start_error>
 open_served_model(const std::string& directory, gpu::model::rounding to = gpu::model::rounding::none);
 
+/// Says so where KV of eight bits goes without the scales that the model's files bring for it.
+void warn_of_kv_scales(const serve_settings& settings, const gpu::model::model_directory& model,
+                       const runtime::log::logger& log);
+
 /// How conversations are told to the model: by the template that the settings name, else by its own, else as ChatML. A
 /// template that is not understood is an error.
 [[nodiscard]] protocols::expected<std::shared_ptr<const protocols::openai::chat_template>, start_error>

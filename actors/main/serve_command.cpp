@@ -71,6 +71,7 @@ int serve(command_settings& options) {
     std::cerr << "godwit: " << model.error().line << '\n';
     return model.error().exit_code;
   }
+  warn_of_kv_scales(settings, *model, log->component("device"));
   auto device = choose_device(settings, log->component("device"));
   if (!device) {
     std::cerr << "godwit: " << device.error().line << '\n';

@@ -293,7 +293,7 @@ std::unique_ptr<coded_matrix> packed_of_matrix(const quantization_config& by, te
   if (scale.shape.empty() || scale.shape.size() > 2 || scale.shape[0] != rows || across == 0 || columns % across != 0)
     tensors.wrong("weight_scale", scale, "of " + std::to_string(rows) + " rows and so many groups as the columns have");
   word_matrix::parts parts{bits, packed, scale, {}, tensors.find("weight_g_idx")};
-  if (across > 1) check_groups(by, tensors, "weight_scale", scale, across, columns);
+  check_groups(by, tensors, "weight_scale", scale, across, columns);
   if (tensors.find("weight_zero_point"))
     parts.zeros = tensors.get("weight_zero_point", "I32", {parts_of(rows, each), across});
   const column_groups groups(tensors, "weight_g_idx", parts.order, columns, across);

@@ -66,22 +66,7 @@ public:
     const auto needs = tensors_of(configuration);
     for (const auto& need : needs) {
       needed.insert(need.name);
-      const auto* view = find(need.name);
-      const auto calls = "config.json calls for " + spell(need.shape);
-      if (const auto other = unsupported_.find(need.name); !view && other != unsupported_.end())
-        throw model_error(file, in_quotes(need.name) + " is of type " + in_quotes(other->second.type) +
-                                    "; supported: BF16, F16, F32");
-      if (!view && configuration.quantization.method == quantization_config::method_kind::none)
-        for (const auto* codes : {".qweight", ".weight_packed"}) {
-          const auto name = need.name.substr(0, need.name.rfind('.')) + codes;
-          if (unsupported_.contains(name))
-            throw model_error(file, in_quotes(name) +
-                                        " is of quantized weights, and config.json has no \"quantization_config\" "
-                                        "that says of which kind");
-        }
-      if (!view) throw model_error(file, in_quotes(need.name) + " is missing; " + calls);
-      if (view->shape != need.shape)
-        throw model_error(file, in_quotes(need.name) + ": shape is " + spell(view->shape) + ", but " + calls);
+      (void)require(configuration, need, file);
     }
     const bool quantized = configuration.quantization.method != quantization_config::method_kind::none;
     std::set<std::string_view> others;
@@ -102,6 +87,27 @@ public:
   }
 
 private:
+  /// Says what is wrong where it is not there, of its type and shape.
+  const tensor_view& require(const config& configuration, const tensor_need& need, const std::string& file) const {
+    const auto* view = find(need.name);
+    const auto calls = "config.json calls for " + spell(need.shape);
+    if (const auto other = unsupported_.find(need.name); !view && other != unsupported_.end())
+      throw model_error(file, in_quotes(need.name) + " is of type " + in_quotes(other->second.type) +
+                                  "; supported: BF16, F16, F32");
+    if (!view && configuration.quantization.method == quantization_config::method_kind::none)
+      for (const auto* codes : {".qweight", ".weight_packed"}) {
+        const auto name = need.name.substr(0, need.name.rfind('.')) + codes;
+        if (unsupported_.contains(name))
+          throw model_error(file, in_quotes(name) +
+                                      " is of quantized weights, and config.json has no \"quantization_config\" "
+                                      "that says of which kind");
+      }
+    if (!view) throw model_error(file, in_quotes(need.name) + " is missing; " + calls);
+    if (view->shape != need.shape)
+      throw model_error(file, in_quotes(need.name) + ": shape is " + spell(view->shape) + ", but " + calls);
+    return *view;
+  }
+
   void find_coded_matrix(const config& configuration, const tensor_need& need, const std::string& file) {
     if (configuration.quantization.method == quantization_config::method_kind::none || tensors_.contains(need.name))
       return;
@@ -130,13 +136,12 @@ private:
     tensor_need whole{name + ".weight", {0, parts.front()->shape[1]}, tensor_role::projection};
     for (const auto* part : parts) whole.shape[0] += part->shape[0];
     find_coded_matrix(configuration, whole, file);
-    const auto* view = find(whole.name);
-    if (view == nullptr || view->shape != whole.shape)
-      throw model_error(file, in_quotes(whole.name) +
-                                  (view == nullptr ? " is missing" : ": shape is " + spell(view->shape)) +
-                                  "; config.json calls for " + spell(whole.shape));
+    const auto* view = &require(configuration, whole, file);
     std::uint64_t row = 0;
     for (const auto* part : parts) {
+      if (tensors_.contains(part->name) || unsupported_.contains(part->name))
+        throw model_error(file, in_quotes(part->name) + " is in the file beside " + in_quotes(whole.name) +
+                                    ", which has it, too");
       const auto rows = part->shape[0], bytes = view->bytes / whole.shape[0];
       if (view->coded != nullptr)
         put(*part, view->type, std::make_unique<coded_rows>(*view->coded, row, rows));

@@ -53,7 +53,7 @@ void read_block(const json_reader& in, std::string_view field, quantization_conf
   out.block_columns = block_size(in, field, columns);
 }
 
-/// -1: all columns of a row.
+/// 0: all columns of a row (-1), or what the shapes say.
 std::uint32_t read_group_size(const json_reader& in, std::string_view field) {
   const auto* value = in.find(field);
   const auto whole = value == nullptr ? std::optional<std::int64_t>(-1) : integer_of(*value);
@@ -69,6 +69,7 @@ void read_fp8(const json_reader& in, quantization_config& out) {
 
 /// What is said of one group of matrices; all groups of a model are read the same way, by their tensors.
 void read_group(const json_reader& group, std::string_view format, quantization_config& out) {
+  if (!group.has("weights")) return; // of activations or KV only, which are not quantized here
   constexpr std::array formats{"float-quantized", "int-quantized", "naive-quantized", "pack-quantized"};
   const auto own = group.text("format").value_or(format);
   refuse_unless(group, "format", std::ranges::find(formats, own) != formats.end(),

@@ -137,6 +137,12 @@ model_directory quantize(model_directory model, rounding to) {
   return model;
 }
 
+bool has_kv_scales(const model_directory& model) {
+  for (const auto* name : {"k_scale", "kv_scale", "k_proj.k_scale", "k_proj.output_scale"})
+    if (model.tensors->find(std::string("model.layers.0.self_attn.") + name) != nullptr) return true;
+  return false;
+}
+
 std::string quantization_in_words(const model_directory& model) {
   const coded_matrix* one = nullptr;
   for (const auto& need : tensors_of(model.configuration)) {

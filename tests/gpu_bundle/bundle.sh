@@ -79,7 +79,7 @@ newest 'GLIBCXX_3\.4\.[0-9]*' "$out"/bin/* "$out"/lib/*.so* >"$out/cxx.version"
 
 # gpu_plugin_test compares with it, and looks beside its own folder.
 mkdir -p "$out/golden/quantized"
-cp -r "$source/tests/gpu/model/golden/mistral" "$out/golden/"
+cp -r "$source"/tests/gpu/model/golden/{mistral,phi3} "$out/golden/"
 cp -r "$source"/tests/gpu/model/golden/quantized/{gptq4-act-order,awq4,fp8-block,packed4-asym} "$out/golden/quantized/"
 cp "$source/tests/bench/gpu/reference.py" "$out/bench/"
 cp "$scripts/run-checks.sh" "$out/run-checks.sh"

@@ -89,7 +89,7 @@ struct fp8_values {
   static GODWIT_INLINE void tile_pair(const std::byte* tile, int which, vec& even, vec& odd) {
     pair(reinterpret_cast<const element*>(tile) + which * 32, even, odd);
   }
-  /// To the nearest, ties to even; beyond the largest, 448, that one.
+  /// To the nearest, ties to even; beyond the largest, 448, that one, also of what is no number: none is kept.
   static GODWIT_INLINE element narrow(float x) {
     const std::uint32_t bits = bits_of(x), size = bits & 0x7fffffffU;
     std::uint32_t code = 0;

@@ -63,7 +63,7 @@ TEST_P(CudaGolden, LogitsAreAsCloseToPyTorchsAsThoseOfTheCpuInBf16) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, CudaGolden,
-                         ::testing::Values("mistral", "quantized/gptq4-act-order", "quantized/awq4",
+                         ::testing::Values("mistral", "phi3", "quantized/gptq4-act-order", "quantized/awq4",
                                            "quantized/fp8-block", "quantized/packed4-asym"),
                          [](const auto& each) {
                            std::string name = each.param;

@@ -234,6 +234,19 @@ TEST(CodedFiles, ZerosOfGptqAreOneMoreInItsFirstFormat) {
 
 using tests::golden_files;
 
+/// Replaces the first place where `from` stands in the header of the weights, which may get longer.
+void change_header(tests::file_map& files, const std::string& from, const std::string& to) {
+  auto text = tests::text_of_bytes(files.at("model.safetensors"));
+  const auto at = text.find(from);
+  ASSERT_NE(at, std::string::npos) << from;
+  text.replace(at, from.size(), to);
+  std::uint64_t header = 0;
+  std::memcpy(&header, text.data(), 8);
+  header = header + to.size() - from.size();
+  std::memcpy(text.data(), &header, 8);
+  files["model.safetensors"] = tests::bytes_of_text(text);
+}
+
 TEST(QuantizedModel, ABiasThatAddsSomethingIsNotLeftOut) {
   auto files = golden_files("quantized/gptq4");
   EXPECT_EQ(tests::error_of(files), "");
@@ -250,18 +263,9 @@ TEST(QuantizedModel, ABiasThatAddsSomethingIsNotLeftOut) {
 
 TEST(QuantizedModel, EmbeddingsInCodesAreRefused) {
   auto files = golden_files("quantized/fp8-tensor");
-  auto text = tests::text_of_bytes(files.at("model.safetensors"));
-  const auto entry = text.find("model.embed_tokens.weight");
-  const auto type = text.find("\"F32\"", entry), shape = text.find("[264,64]", entry);
-  ASSERT_NE(shape, std::string::npos);
   // As many bytes of a type that matrices of layers may have.
-  text.replace(type, 5, "\"I8\" ");
-  text.replace(shape, 8, "[264,256]");
-  std::uint64_t header = 0;
-  std::memcpy(&header, text.data(), 8);
-  ++header;
-  std::memcpy(text.data(), &header, 8);
-  files["model.safetensors"] = tests::bytes_of_text(text);
+  const std::string entry = "\"model.embed_tokens.weight\":{\"dtype\":";
+  change_header(files, entry + "\"F32\",\"shape\":[264,64]", entry + "\"I8\",\"shape\":[264,256]");
   EXPECT_THAT(tests::error_of(files), AllOf(HasSubstr("model.embed_tokens.weight"), HasSubstr("\"I8\"")));
 }
 
@@ -303,11 +307,26 @@ TEST(FusedTensors, AreNeededWithAllTheirRows) {
   tests::replace(without, "model.safetensors", "model.layers.1.self_attn.qkv_proj.weight",
                  "model.layers.1.self_attn.qkv_prox.weight");
   EXPECT_THAT(tests::error_of(without),
-              HasSubstr("\"model.layers.1.self_attn.qkv_proj.weight\" is missing; config.json calls for [64, 32]"));
+              HasSubstr("\"model.layers.1.self_attn.qkv_proj.weight\" is missing; config.json calls for [128, 64]"));
   tests::replace(files, "config.json", R"("intermediate_size": 48)", R"("intermediate_size": 40)");
   EXPECT_THAT(
       tests::error_of(files),
-      HasSubstr("\"model.layers.0.mlp.gate_up_proj.weight\": shape is [96, 32]; config.json calls for [80, 32]"));
+      HasSubstr("\"model.layers.0.mlp.gate_up_proj.weight\": shape is [96, 64], but config.json calls for [80, 64]"));
+}
+
+TEST(FusedTensors, SayWhatIsWrongOfThem) {
+  const auto renamed = [](const std::string& from, const std::string& to) {
+    auto files = golden_files("phi3");
+    tests::replace(files, "model.safetensors", from, to);
+    return tests::error_of(files);
+  };
+  EXPECT_THAT(renamed("layers.0.self_attn.qkv_proj.weight\":{\"dtype\":\"F32\"",
+                      "layers.0.self_attn.qkv_proj.weight\":{\"dtype\":\"I32\""),
+              HasSubstr("qkv_proj.weight\" is of type \"I32\"; supported: BF16, F16, F32"));
+  auto files = golden_files("phi3");
+  change_header(files, "\"model.norm.weight\"", "\"model.layers.0.self_attn.q_proj.weight\"");
+  EXPECT_THAT(tests::error_of(files), HasSubstr("\"model.layers.0.self_attn.q_proj.weight\" is in the file beside "
+                                                "\"model.layers.0.self_attn.qkv_proj.weight\", which has it, too"));
 }
 
 TEST(FusedTensors, RowsOfAMatrixInCodesAreThoseOfTheWhole) {

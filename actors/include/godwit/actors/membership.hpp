@@ -25,7 +25,7 @@ struct member_interface;
 /// Two instances may serve the same requests only where all of this is equal: then their tokens are.
 struct model_identity {
   std::string fingerprint;          ///< of configuration and weights (gpu::model); behind a + that of the draft model
-  std::string kv_type;              ///< precision of the KV cache: "bf16", "f32"
+  std::string kv_type;              ///< precision of the KV cache: "bf16", "f32", "fp8"
   std::uint64_t kv_block_bytes = 0; ///< one block of tokens_per_block tokens, K and V, all layers
   std::uint32_t context_length = 0; ///< longest prompt plus answer, in tokens
 

@@ -119,6 +119,7 @@ MODELS = {
         "model_type": "phi3",
         "rope_theta": 10000.0,
         "rope_scaling": None,
+        "hidden_size": 64,
         "sliding_window": 11,
         "original_max_position_embeddings": 128,
     },

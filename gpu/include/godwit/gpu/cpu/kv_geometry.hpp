@@ -11,7 +11,7 @@ namespace godwit::gpu::cpu {
 
 /// What a KV block of an executor will look like, known before there is one.
 struct kv_geometry {
-  std::string type;              ///< "bf16" or "f32"
+  std::string type;              ///< "bf16", "f32" or "fp8"
   std::uint64_t block_bytes = 0; ///< K and V of one block, all layers; as executor_info::block_bytes
 };
 /// Errors: std::runtime_error, as of pack_model, where a tensor is missing.

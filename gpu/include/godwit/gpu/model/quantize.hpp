@@ -18,6 +18,9 @@ namespace godwit::gpu::model {
 [[nodiscard]] std::shared_ptr<const weights> quantize(std::shared_ptr<const weights> from, const config& configuration,
                                                       rounding to);
 
+/// Whether the files bring scales for K and V of eight bits, which are not used here.
+[[nodiscard]] bool has_kv_scales(const model_directory& model);
+
 /// Matrices of layers that the files keep in codes, or that are rounded, in words: "int4 in groups of 128 (gptq)";
 /// empty: there are none.
 [[nodiscard]] std::string quantization_in_words(const model_directory& model);
