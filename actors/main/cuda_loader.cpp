@@ -8,7 +8,9 @@
 #include <godwit/gpu/model/constraints.hpp>
 
 #include <algorithm>
+#include <chrono>
 #include <stdexcept>
+#include <thread>
 #include <utility>
 
 namespace godwit::main {
@@ -30,8 +32,11 @@ std::string shared_devices(std::size_t there, const instance_devices& devices, s
 }
 
 std::uint32_t choose_group(std::span<const group_use> groups, std::optional<std::uint32_t> former) {
-  if (former && groups[*former].living < groups[*former].share) return *former;
-  const auto room = [](const group_use& g) { return std::int64_t{g.share} - g.living; };
+  const auto room = [](const group_use& g) {
+    const auto left = std::int64_t{g.share} - g.living;
+    return g.hung ? std::min<std::int64_t>(left, 0) : left;
+  };
+  if (former && room(groups[*former]) > 0) return *former;
   const auto best = std::max_element(groups.begin(), groups.end(), [&](const group_use& a, const group_use& b) {
     return room(a) != room(b) ? room(a) < room(b) : a.living > b.living;
   });
@@ -39,14 +44,17 @@ std::uint32_t choose_group(std::span<const group_use> groups, std::optional<std:
 }
 
 cuda_loader::cuda_loader(std::shared_ptr<gpu::cuda::cuda_backend> backend, gpu::model::model_directory model,
-                         const serve_settings& settings, runtime::log::logger log)
-    : backend_(std::move(backend)), model_(std::move(model)), settings_(settings), log_(std::move(log)) {
+                         const serve_settings& settings, runtime::log::logger log,
+                         std::chrono::milliseconds memory_wait)
+    : backend_(std::move(backend)), model_(std::move(model)), settings_(settings), log_(std::move(log)),
+      memory_wait_(memory_wait) {
   const auto devices = backend_->devices().size();
   if (auto wrong = refuse_devices(devices, devices_of(settings_)); !wrong.empty()) throw std::runtime_error(wrong);
   const auto groups = devices / devices_of(settings_).count;
   uploaded_.resize(groups);
   uploaded_drafts_.resize(groups);
   blocks_.resize(groups);
+  marks_.resize(groups);
   // One for all instances: what one has found out about a schema serves the others.
   const auto schemas = std::make_shared<gpu::model::constraints>(*model_.tokens, model_.configuration.eos,
                                                                  model_.configuration.vocabulary);
@@ -62,11 +70,40 @@ std::uint32_t cuda_loader::share_of(std::uint32_t group) const {
 
 std::uint32_t cuda_loader::group_for(protocols::instance_id instance) const {
   std::vector<group_use> groups;
-  for (std::uint32_t group = 0; group < uploaded_.size(); ++group) groups.push_back({share_of(group), 0});
-  for (const auto& [other, its] : places_)
-    if (other != instance && !its.taken.expired()) ++groups[its.group].living;
+  for (std::uint32_t group = 0; group < uploaded_.size(); ++group) {
+    group_use use{share_of(group), 0, false};
+    for (const auto& one : marks_[group]) {
+      if (one.taken.expired()) continue;
+      ++use.living;
+      use.hung = use.hung || one.waited_for;
+    }
+    groups.push_back(use);
+  }
   const auto before = places_.find(instance);
-  return choose_group(groups, before == places_.end() ? std::nullopt : std::optional(before->second.group));
+  return choose_group(groups, before == places_.end() ? std::nullopt : std::optional(before->second));
+}
+
+void cuda_loader::forget_what_is_free() {
+  for (auto& of_group : marks_) std::erase_if(of_group, [](const mark& one) { return one.taken.expired(); });
+  constexpr std::size_t places_max = 1024; // of instances that are gone, unless so many are there
+  if (places_.size() < places_max) return;
+  std::erase_if(places_, [this](const auto& place) {
+    return std::ranges::none_of(marks_[place.second], [&](const mark& one) { return one.instance == place.first; });
+  });
+}
+
+// A healthy device takes some time for what is large. One that hangs is waited for once.
+void cuda_loader::wait_for_memory(std::uint32_t group, protocols::instance_id instance, const std::atomic<bool>* stop) {
+  const auto goes = [&](const mark& one) {
+    return !one.waited_for && !one.taken.expired() && (one.instance == instance || one.made.expired());
+  };
+  const auto until = std::chrono::steady_clock::now() + memory_wait_;
+  while (std::ranges::any_of(marks_[group], goes)) {
+    if (stop != nullptr && *stop) return;
+    if (std::chrono::steady_clock::now() >= until) break;
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  }
+  for (auto& one : marks_[group]) one.waited_for = one.waited_for || goes(one);
 }
 
 gpu::cuda::cuda_executor_settings cuda_loader::settings_for(std::uint32_t group) const {
@@ -129,13 +166,18 @@ std::unique_ptr<gpu::executor> cuda_loader::executor_on(std::uint32_t group, std
   return gpu::make_drafted_executor(std::move(model), backend_->make_executor({draft}, settings, wait_max));
 }
 
-std::shared_ptr<gpu::executor> cuda_loader::make(protocols::instance_id instance) {
-  constexpr std::size_t places_max = 1024; // of instances that are gone, unless so many are there
-  if (places_.size() >= places_max) std::erase_if(places_, [](const auto& p) { return p.second.taken.expired(); });
+std::shared_ptr<gpu::executor> cuda_loader::make(protocols::instance_id instance, const std::atomic<bool>* stop) {
+  forget_what_is_free();
+  if (const auto before = places_.find(instance); before != places_.end())
+    wait_for_memory(before->second, instance, stop);
   const auto group = group_for(instance);
+  wait_for_memory(group, instance, stop);
   const auto taken = std::make_shared<device_hold>();
-  places_[instance] = {group, taken};
+  // Stays where the executor cannot be made and some of it does not go.
+  marks_[group].push_back({instance, taken, {}});
   std::shared_ptr<gpu::executor> made = executor_on(group, taken);
+  marks_[group].back().made = made;
+  places_[instance] = group;
   blocks_[group] = made->info().blocks;
   return made;
 }

@@ -5,11 +5,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <chrono>
 #include <memory>
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -31,12 +33,12 @@ protected:
     model_ = std::make_unique<gpu::model::model_directory>(std::move(*opened));
   }
   [[nodiscard]] cuda_loader loader(const std::shared_ptr<fake_backend>& gpus, std::uint32_t degree,
-                                   std::uint32_t instances) const {
+                                   std::uint32_t instances, std::chrono::milliseconds memory_wait = 1min) const {
     serve_settings settings;
     settings.instances.tensor_parallel = degree;
     settings.instances.count = instances;
     settings.instances.step_timeout = 10s;
-    return {gpus, *model_, settings, {}};
+    return {gpus, *model_, settings, {}, memory_wait};
   }
   std::unique_ptr<gpu::model::model_directory> model_;
 };
@@ -45,7 +47,9 @@ TEST_F(CudaLoader, InstancesGoRoundTheDevices) {
   const auto gpus = std::make_shared<fake_backend>(2);
   auto all = loader(gpus, 1, 3);
   std::vector<std::shared_ptr<gpu::executor>> living;
-  for (const std::uint32_t id : {0U, 1U, 2U, 0U}) living.push_back(all.make(protocols::instance_id{id}));
+  for (const std::uint32_t id : {0U, 1U, 2U}) living.push_back(all.make(protocols::instance_id{id}));
+  living[0].reset();
+  living[0] = all.make(protocols::instance_id{0});
   EXPECT_THAT(gpus->executors, ElementsAre(ElementsAre(0U), ElementsAre(1U), ElementsAre(0U), ElementsAre(0U)));
   EXPECT_EQ(gpus->uploads, 2U);
 }
@@ -54,7 +58,9 @@ TEST_F(CudaLoader, DividedInstancesGoRoundGroupsOfDevices) {
   const auto gpus = std::make_shared<fake_backend>(5);
   auto all = loader(gpus, 2, 3);
   std::vector<std::shared_ptr<gpu::executor>> living;
-  for (const std::uint32_t id : {7U, 8U, 9U, 8U}) living.push_back(all.make(protocols::instance_id{id}));
+  for (const std::uint32_t id : {7U, 8U, 9U}) living.push_back(all.make(protocols::instance_id{id}));
+  living[1].reset();
+  living[1] = all.make(protocols::instance_id{8});
   EXPECT_THAT(gpus->executors,
               ElementsAre(ElementsAre(0U, 1U), ElementsAre(2U, 3U), ElementsAre(0U, 1U), ElementsAre(2U, 3U)))
       << "one that starts again gets the devices that it had";
@@ -74,7 +80,9 @@ TEST_F(CudaLoader, ADraftModelIsOnTheFirstDeviceOfAGroupAndHasItsPartOfTheMemory
   const auto gpus = std::make_shared<fake_backend>(4);
   auto all = loader(gpus, 2, 2);
   std::vector<std::shared_ptr<gpu::executor>> living;
-  for (const std::uint32_t id : {0U, 1U, 0U}) living.push_back(all.make(protocols::instance_id{id}));
+  for (const std::uint32_t id : {0U, 1U}) living.push_back(all.make(protocols::instance_id{id}));
+  living[0].reset();
+  living[0] = all.make(protocols::instance_id{0});
   EXPECT_THAT(gpus->uploaded, ElementsAre(0U, 0U, 1U, 2U, 2U, 3U)) << "before the model, which looks at what is left";
   EXPECT_THAT(gpus->executors, ElementsAre(ElementsAre(0U, 1U), ElementsAre(0U), ElementsAre(2U, 3U), ElementsAre(2U),
                                            ElementsAre(0U, 1U), ElementsAre(0U)));
@@ -133,6 +141,71 @@ TEST_F(CudaLoader, InstancesThatAllStartAgainFindTheirDevicesInWhateverOrderThey
       << "the memory of the first is divided among two";
 }
 
+/// Keeps what its executors are to keep while they go, as a GPU that hangs.
+class keeping_backend final : public fake_backend {
+public:
+  using fake_backend::fake_backend;
+  [[nodiscard]] std::unique_ptr<gpu::executor>
+  make_executor(const std::vector<std::shared_ptr<const gpu::cuda::cuda_model>>& parts,
+                const gpu::cuda::cuda_executor_settings& settings, std::chrono::nanoseconds wait_max) override {
+    auto made = fake_backend::make_executor(parts, settings, wait_max);
+    if (std::exchange(refuses, false)) throw std::runtime_error("hung");
+    kept.push_back(settings.keep);
+    return made;
+  }
+  std::vector<std::shared_ptr<void>> kept;
+  bool refuses = false;
+};
+
+TEST_F(CudaLoader, AnInstanceWhoseDeviceHangsGetsAFreeOneAndNobodyElseGetsIts) {
+  const auto gpus = std::make_shared<keeping_backend>(4);
+  auto all = loader(gpus, 1, 4, 10ms);
+  const auto made = [&](std::uint32_t id) { return all.make(protocols::instance_id{id}); };
+  auto hung = made(0);
+  const auto second = made(1);
+  hung.reset();
+  const auto again = made(0), third = made(2);
+  EXPECT_THAT(gpus->executors, ElementsAre(ElementsAre(0U), ElementsAre(1U), ElementsAre(2U), ElementsAre(3U)));
+  gpus->kept[0].reset();
+  const auto fourth = made(3);
+  EXPECT_THAT(gpus->executors.back(), ElementsAre(0U)) << "it has gone on";
+}
+
+TEST_F(CudaLoader, ADeviceThatHangsIsKnownAfterARetryThatFails) {
+  const auto gpus = std::make_shared<keeping_backend>(2);
+  auto all = loader(gpus, 1, 2, 10ms);
+  auto hung = all.make(protocols::instance_id{0});
+  auto other = all.make(protocols::instance_id{1});
+  hung.reset();
+  gpus->refuses = true;
+  EXPECT_THROW((void)all.make(protocols::instance_id{0}), std::runtime_error);
+  other.reset();
+  gpus->kept[1].reset();
+  const auto third = all.make(protocols::instance_id{2});
+  EXPECT_THAT(gpus->executors.back(), ElementsAre(1U));
+}
+
+TEST_F(CudaLoader, AnInstanceThatStartsAgainWaitsForItsMemory) {
+  const auto gpus = std::make_shared<keeping_backend>(2);
+  auto all = loader(gpus, 1, 2, 1min);
+  all.make(protocols::instance_id{0}).reset();
+  std::thread frees([&] {
+    std::this_thread::sleep_for(30ms);
+    gpus->kept[0].reset();
+  });
+  const auto again = all.make(protocols::instance_id{0});
+  frees.join();
+  EXPECT_THAT(gpus->executors, ElementsAre(ElementsAre(0U), ElementsAre(0U)));
+}
+
+TEST_F(CudaLoader, WhoIsToStopWaitsForNoMemory) {
+  const auto gpus = std::make_shared<keeping_backend>(1);
+  auto all = loader(gpus, 1, 1, 1h);
+  all.make(protocols::instance_id{0}).reset();
+  const std::atomic<bool> stop = true;
+  EXPECT_TRUE(all.make(protocols::instance_id{0}, &stop));
+}
+
 TEST(ChooseGroup, TakesTheFormerOneWhereThereIsRoomAndElseTheOneWithMostRoom) {
   const auto chosen = [](std::vector<group_use> groups, std::optional<std::uint32_t> former = std::nullopt) {
     return choose_group(groups, former);
@@ -145,6 +218,7 @@ TEST(ChooseGroup, TakesTheFormerOneWhereThereIsRoomAndElseTheOneWithMostRoom) {
   EXPECT_EQ(chosen({{1, 0}, {1, 0}}, 1U), 1U);
   EXPECT_EQ(chosen({{2, 0}, {2, 1}}, 1U), 1U);
   EXPECT_EQ(chosen({{1, 0}, {1, 1}}, 1U), 0U) << "somebody else is there by now";
+  EXPECT_EQ(chosen({{3, 1, true}, {1, 0}}, 0U), 1U) << "it hangs, though there is memory";
 }
 
 TEST_F(CudaLoader, RefusesAnInstanceOfMoreDevicesThanThereAre) {
