@@ -57,111 +57,126 @@ std::shared_ptr<gpu::cpu::cpu_adapters> adapters_of(const serve_settings& settin
 
 } // namespace
 
-/// What the thread does and has. Shared with the loader until its end.
-class loader::work {
+/// What the loader, its factories and its thread share, and whoever has it last may let go of.
+class loader::orders {
 public:
-  work(gpu::model::model_directory model, const serve_settings& settings, chosen_device cuda,
-       const runtime::log::logger& log)
-      : model_(std::move(model)), settings_(settings), adapters_(adapters_of(settings, log)),
-        cuda_(cuda ? std::make_unique<cuda_loader>(std::move(cuda), model_, settings_, log.component("device"))
-                   : nullptr) {}
+  struct order {
+    protocols::instance_id instance;
+    std::function<void(actors::executor_outcome)> done;
+  };
+  explicit orders(std::shared_ptr<gpu::cpu::cpu_adapters> adapters) : adapters_(std::move(adapters)) {}
 
-  // Anybody's.
-  [[nodiscard]] std::shared_ptr<gpu::adapter_store> adapters() const { return adapters_; }
-  void order(protocols::instance_id instance, std::function<void(actors::executor_outcome)> done) {
+  [[nodiscard]] const std::shared_ptr<gpu::cpu::cpu_adapters>& adapters() const { return adapters_; }
+  /// Not any more once it has stopped.
+  void add(order one) {
     {
       const std::lock_guard lock(mutex_);
-      orders_.push_back({instance, std::move(done)});
+      if (stopping_) return;
+      waiting_.push_back(std::move(one));
     }
     wanted_.notify_one();
+  }
+  /// Waits for one. Absent: it has stopped.
+  [[nodiscard]] std::optional<order> next() {
+    std::unique_lock lock(mutex_);
+    wanted_.wait(lock, [this] { return stopping_ || !waiting_.empty(); });
+    if (stopping_) return std::nullopt;
+    auto one = std::move(waiting_.front());
+    waiting_.pop_front();
+    return one;
+  }
+  void failed(const std::string& why) {
+    const std::lock_guard lock(mutex_);
+    if (!error_) error_ = why;
   }
   [[nodiscard]] std::optional<std::string> error() const {
     const std::lock_guard lock(mutex_);
     return error_;
   }
   void stop() {
+    std::deque<order> undone; // go without the lock
     {
       const std::lock_guard lock(mutex_);
       stopping_ = true;
+      undone.swap(waiting_);
     }
     wanted_.notify_one();
   }
+  [[nodiscard]] const std::atomic<bool>& stopping() const noexcept { return stopping_; }
 
+private:
+  mutable std::mutex mutex_;
+  std::condition_variable wanted_;
+  std::deque<order> waiting_;
+  std::optional<std::string> error_;
+  std::atomic<bool> stopping_ = false;
+  std::shared_ptr<gpu::cpu::cpu_adapters> adapters_; ///< null: none
+};
+
+/// What the thread does, and has alone: to let go of a GPU's memory may take for ever.
+class loader::work {
+public:
+  work(gpu::model::model_directory model, const serve_settings& settings, chosen_device cuda,
+       std::shared_ptr<orders> from, const runtime::log::logger& log)
+      : hold_(cuda ? std::make_unique<device_hold>() : nullptr), model_(std::move(model)), settings_(settings),
+        orders_(std::move(from)),
+        cuda_(cuda ? std::make_unique<cuda_loader>(std::move(cuda), model_, settings_, log.component("device"))
+                   : nullptr) {}
   void run();
 
 private:
-  struct order_entry {
-    protocols::instance_id instance;
-    std::function<void(actors::executor_outcome)> done;
-  };
   [[nodiscard]] actors::executor_outcome make(protocols::instance_id instance);
   /// `settings`: of both together.
   [[nodiscard]] std::shared_ptr<gpu::executor> make_with_draft(gpu::cpu::cpu_executor_settings settings,
                                                                std::chrono::nanoseconds wait_max) const;
 
-  const device_hold hold_; // goes last
+  const std::unique_ptr<const device_hold> hold_; ///< null: the CPU. Goes last
   gpu::model::model_directory model_;
   serve_settings settings_;
   std::vector<std::shared_ptr<const gpu::cpu::packed_model>> packed_; ///< one part a device
   std::shared_ptr<const gpu::cpu::packed_model> packed_draft_;        ///< null: none
-  std::shared_ptr<gpu::cpu::cpu_adapters> adapters_;                  ///< null: none
-  std::uint32_t blocks_ = 0;          ///< of each instance's KV pool, 0 before the first
+  std::uint32_t blocks_ = 0; ///< of each instance's KV pool, 0 before the first
+  std::shared_ptr<orders> orders_;
   std::unique_ptr<cuda_loader> cuda_; ///< null: the CPU
-  mutable std::mutex mutex_;
-  std::condition_variable wanted_;
-  std::deque<order_entry> orders_;
-  std::optional<std::string> error_;
-  std::atomic<bool> stopping_ = false;
 };
 
 loader::loader(gpu::model::model_directory model, const serve_settings& settings, chosen_device cuda,
                const runtime::log::logger& log, std::chrono::milliseconds patience)
-    : work_(std::make_shared<work>(std::move(model), settings, std::move(cuda), log)), patience_(patience),
+    : orders_(std::make_shared<orders>(adapters_of(settings, log))), patience_(patience),
       log_(log.component("device")) {
   std::promise<void> ended;
   ended_ = ended.get_future();
-  std::thread([mine = work_, ended = std::move(ended)]() mutable {
+  std::thread([mine = std::make_unique<work>(std::move(model), settings, std::move(cuda), orders_, log),
+               ended = std::move(ended)]() mutable {
     mine->run();
     mine.reset();
     ended.set_value();
   }).detach();
 }
 
-std::shared_ptr<gpu::adapter_store> loader::adapters() const { return work_->adapters(); }
+std::shared_ptr<gpu::adapter_store> loader::adapters() const { return orders_->adapters(); }
 
 loader::~loader() {
-  work_->stop();
-  work_.reset(); // to let go of a GPU's memory is the thread's
+  orders_->stop();
   if (ended_.wait_for(patience_) == std::future_status::timeout)
     log_.warning("what is being loaded does not end; it is left to itself");
 }
 
 actors::executor_factory loader::factory() {
-  return
-      [to = std::weak_ptr(work_)](protocols::instance_id instance, std::function<void(actors::executor_outcome)> done) {
-        if (const auto there = to.lock()) there->order(instance, std::move(done));
-      };
+  return [to = std::weak_ptr(orders_)](protocols::instance_id instance,
+                                       std::function<void(actors::executor_outcome)> done) {
+    if (const auto there = to.lock()) there->add({instance, std::move(done)});
+  };
 }
 
-std::optional<std::string> loader::error() const { return work_->error(); }
+std::optional<std::string> loader::error() const { return orders_->error(); }
 
 void loader::work::run() {
-  for (;;) {
-    order_entry next;
-    {
-      std::unique_lock lock(mutex_);
-      wanted_.wait(lock, [this] { return stopping_ || !orders_.empty(); });
-      if (stopping_) return;
-      next = std::move(orders_.front());
-      orders_.pop_front();
-    }
-    auto outcome = make(next.instance);
-    if (stopping_) return; // nobody waits for it
-    if (!outcome.error.empty()) {
-      const std::lock_guard lock(mutex_);
-      if (!error_) error_ = outcome.error;
-    }
-    next.done(std::move(outcome));
+  while (const auto next = orders_->next()) {
+    auto outcome = make(next->instance);
+    if (orders_->stopping()) return; // nobody waits for it
+    if (!outcome.error.empty()) orders_->failed(outcome.error);
+    next->done(std::move(outcome));
   }
 }
 
@@ -169,7 +184,7 @@ actors::executor_outcome loader::work::make(protocols::instance_id instance) {
   actors::executor_outcome out;
   try {
     if (cuda_) {
-      out.made = cuda_->make(instance);
+      out.made = cuda_->make(instance, &orders_->stopping());
       return out;
     }
     if (settings_.instances.device == device_choice::cuda) { // it would have another kind of KV than the cluster
@@ -179,14 +194,15 @@ actors::executor_outcome loader::work::make(protocols::instance_id instance) {
     if (packed_.empty()) {
       const auto all = settings_.instances.threads == 0 ? 0 : settings_.instances.threads * settings_.instances.count;
       const auto devices = devices_of(settings_);
-      auto packed = devices.staged
-                        ? gpu::cpu::pack_stages(model_.configuration, *model_.tensors,
-                                                stages_of(settings_, model_.configuration), all, &stopping_)
-                        : gpu::cpu::pack_shards(model_.configuration, *model_.tensors, devices.count, all, &stopping_);
+      auto packed =
+          devices.staged
+              ? gpu::cpu::pack_stages(model_.configuration, *model_.tensors, stages_of(settings_, model_.configuration),
+                                      all, &orders_->stopping())
+              : gpu::cpu::pack_shards(model_.configuration, *model_.tensors, devices.count, all, &orders_->stopping());
       if (const auto& draft = model_.draft)
-        packed_draft_ = gpu::cpu::pack_model(draft->configuration, *draft->tensors, all, {}, &stopping_);
+        packed_draft_ = gpu::cpu::pack_model(draft->configuration, *draft->tensors, all, {}, &orders_->stopping());
       packed_ = std::move(packed); // both are there, or none is
-      if (adapters_) adapters_->serve(packed_);
+      if (const auto& adapters = orders_->adapters()) adapters->serve(packed_);
     }
     gpu::cpu::cpu_executor_settings s;
     s.threads = threads_per_instance(settings_);
@@ -195,7 +211,7 @@ actors::executor_outcome loader::work::make(protocols::instance_id instance) {
     s.swap_bytes = swap_bytes_of(settings_);
     s.kv = precision_of(settings_.instances.kv_type);
     s.tokens = model_.tokens;
-    s.adapters = adapters_;
+    s.adapters = orders_->adapters();
     if (settings_.instances.isa != "auto") s.isa = gpu::cpu::parse_isa(settings_.instances.isa);
     // A device that waits for another one gives up before anybody takes the instance for hung.
     const auto wait_max = settings_.instances.step_timeout / 2;

@@ -39,9 +39,10 @@ public:
   [[nodiscard]] std::optional<std::string> error() const;
 
 private:
-  class work; // the thread's
-  std::shared_ptr<work> work_;
-  std::future<void> ended_; ///< and has let go of it
+  class orders;
+  class work;
+  std::shared_ptr<orders> orders_;
+  std::future<void> ended_; ///< the thread has, and has let go of its work
   std::chrono::milliseconds patience_;
   runtime::log::logger log_;
 };

@@ -58,9 +58,18 @@ TEST_F(Loader, GoesWithoutAGpuThatDoesNotAnswerAndLeavesItWhatItUses) {
 
   const std::weak_ptr<hanging_backend> there = gpus;
   std::exchange(gpus, nullptr)->answer.set_value();
-  while (!there.expired() || device_hold::any()) std::this_thread::sleep_for(1ms);
+  for (const auto until = std::chrono::steady_clock::now() + 30s;
+       (!there.expired() || device_hold::any()) && std::chrono::steady_clock::now() < until;)
+    std::this_thread::sleep_for(1ms);
+  EXPECT_TRUE(there.expired());
+  EXPECT_FALSE(device_hold::any());
   EXPECT_EQ(told.use_count(), 1);
   EXPECT_EQ(*told, 0) << "whoever asked has gone";
+}
+
+TEST_F(Loader, OfTheCpuHoldsNoDevice) {
+  const loader one(*model_, serve_settings{}, {}, runtime::log::logger());
+  EXPECT_FALSE(device_hold::any());
 }
 
 TEST_F(Loader, GoesWithAllThatItHas) {
