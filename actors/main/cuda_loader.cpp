@@ -140,6 +140,7 @@ const cuda_loader::parts& cuda_loader::uploaded_to(std::uint32_t group) {
 std::unique_ptr<gpu::executor> cuda_loader::executor_on(std::uint32_t group, std::shared_ptr<void> keep) {
   auto settings = settings_for(group);
   settings.keep = std::move(keep);
+  settings.waited = std::make_shared<std::atomic<std::int64_t>>(0); // a draft model's goes with the model's
   // A device that waits for another one gives up before anybody takes the instance for hung.
   const auto wait_max = settings_.instances.step_timeout / 2;
   if (!model_.draft) return backend_->make_executor(uploaded_to(group), settings, wait_max);

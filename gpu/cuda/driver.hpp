@@ -1,6 +1,7 @@
 #pragma once
 
 #include "cuda/group_end.hpp"
+#include "device/going.hpp"
 
 #include <godwit/gpu/memory_pool.hpp>
 #include <godwit/gpu/model/config.hpp>
@@ -157,13 +158,15 @@ public:
   make_group(std::span<const std::shared_ptr<driver>> devices, std::chrono::nanoseconds wait_max,
              const warning& warn) = 0;
 
-  /// Executors, more of them or fewer, that were left with work that does not end: whatever is asked of the device now
-  /// may wait as long.
-  void count_left(int more) noexcept { left_ += more; }
-  [[nodiscard]] bool any_left() const noexcept { return left_ != 0; }
+  /// Parts of executors, more of them or fewer, that were left to a thread: whatever is asked of the device now may
+  /// wait as long.
+  void count_left(left_part what, int more) noexcept { (what == left_part::work ? work_ : memory_) += more; }
+  [[nodiscard]] bool any_left(left_part what) const noexcept {
+    return (what == left_part::work ? work_ : memory_) != 0;
+  }
 
 private:
-  std::atomic<int> left_{0};
+  std::atomic<int> work_{0}, memory_{0};
 };
 
 } // namespace godwit::gpu::cuda

@@ -27,12 +27,13 @@ std::uint32_t logits_rows(const cpu::step_plan& plan) { return static_cast<std::
 } // namespace
 
 // The stream comes before the KV cache, which takes the rest, and goes before what its work uses.
-engine::engine(std::shared_ptr<const device_model> model, const cuda_executor_settings& settings)
-    : engine(model, settings, stream_for_steps(*model->driver, !settings.deterministic)) {}
+engine::engine(std::shared_ptr<const device_model> model, const cuda_executor_settings& settings,
+               std::shared_ptr<const going> how)
+    : engine(model, settings, std::move(how), stream_for_steps(*model->driver, !settings.deterministic)) {}
 
 engine::engine(std::shared_ptr<const device_model> model, const cuda_executor_settings& settings,
-               std::unique_ptr<driver_stream> stream)
-    : model_(std::move(model)), settings_(settings),
+               std::shared_ptr<const going> how, std::unique_ptr<driver_stream> stream)
+    : model_(std::move(model)), settings_(settings), how_(std::move(how)),
       memory_(*model_->driver, *model_, settings_.deterministic, settings_.step_tokens), kv_(*model_),
       launches_(*model_, kv_, memory_, settings_.deterministic),
       graphs_(graphs_max, !model_->divided(), settings_.warn), stream_(std::move(stream)),
@@ -64,23 +65,34 @@ engine::~engine() {
 
 void engine::leave(std::shared_ptr<engine> with, const event& ended) {
   with->left_ = true;
-  with->model_->driver->count_left(1);
-  if (with->settings_.warn)
-    with->settings_.warn(with->info_.device + ": a step that was given up does not end; it is left with its memory, " +
-                         "and nothing new begins there before it has");
-  leavable_threads().start([with = std::move(with), ended] {
+  const auto how = with->how_;
+  how->count_left(left_part::work, 1);
+  how->is_left();
+  how->tell(with->info_.device + ": a step that was given up does not end; it is left with its memory, " +
+            "and nothing new begins there before it has");
+  leavable_threads().start([how, with = std::move(with), ended]() mutable {
     ended.wait();
-    with->model_->driver->count_left(-1);
+    with.reset(); // may be the last one, and then memory is left
+    how->count_left(left_part::work, -1);
   });
 }
 
 std::shared_ptr<engine> share_engine(std::shared_ptr<const device_model> model,
                                      const cuda_executor_settings& settings) {
-  return {new engine(std::move(model), settings), [](engine* gone) {
-            const auto tell = gone->settings().warn;
-            const auto device = gone->info().device;
-            if (!ends_within(gone->settings().patience, [gone] { delete gone; }) && tell)
-              tell(device + ": does not give back an executor's memory; it is left to itself");
+  auto how = std::make_shared<going>();
+  how->keep = settings.keep;
+  how->patience = settings.patience;
+  how->memory_patience = settings.memory_patience;
+  how->warn = settings.warn;
+  how->count = [device = model->driver](left_part what, int more) { device->count_left(what, more); };
+  if (settings.waited) how->waited = settings.waited;
+  auto own = settings;
+  own.keep.reset(); // would go before the memory
+  auto* const made = new engine(std::move(model), own, how);
+  return {made, [how](engine* gone) mutable {
+            const auto its = std::exchange(how, nullptr);
+            let_go(
+                its, gone->info().device, "", [] {}, [gone] { delete gone; });
           }};
 }
 

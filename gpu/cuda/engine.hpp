@@ -10,6 +10,7 @@
 #include "cuda/launches.hpp"
 #include "cuda/step_shape.hpp"
 #include "cuda/workspace.hpp"
+#include "device/going.hpp"
 
 #include <godwit/gpu/cuda/cuda_backend.hpp>
 #include <godwit/gpu/event.hpp>
@@ -40,7 +41,9 @@ struct prepared_step {
 /// others do not wait for it; what goes wrong with theirs is the error of this one's.
 class engine {
 public:
-  engine(std::shared_ptr<const device_model> model, const cuda_executor_settings& settings);
+  /// `how`: it and the swap space go.
+  engine(std::shared_ptr<const device_model> model, const cuda_executor_settings& settings,
+         std::shared_ptr<const going> how);
   ~engine();
   engine(const engine&) = delete;
   engine& operator=(const engine&) = delete;
@@ -57,6 +60,7 @@ public:
 
   [[nodiscard]] const executor_info& info() const noexcept { return info_; }
   [[nodiscard]] const cuda_executor_settings& settings() const noexcept { return settings_; }
+  [[nodiscard]] const std::shared_ptr<const going>& how_it_goes() const noexcept { return how_; }
   [[nodiscard]] const kv_pool& kv() const noexcept { return kv_; }
   [[nodiscard]] host_thread& thread() noexcept { return thread_; }
 
@@ -83,7 +87,7 @@ public:
 
 private:
   engine(std::shared_ptr<const device_model> model, const cuda_executor_settings& settings,
-         std::unique_ptr<driver_stream> stream);
+         std::shared_ptr<const going> how, std::unique_ptr<driver_stream> stream);
 
   struct interval {
     std::unique_ptr<driver_event> begin, end;
@@ -105,6 +109,7 @@ private:
 
   std::shared_ptr<const device_model> model_;
   cuda_executor_settings settings_;
+  std::shared_ptr<const going> how_;
   std::shared_ptr<group_end> group_; ///< null: the model is whole. Goes after the graphs that have its operations
   std::shared_ptr<pipeline::stage_link> before_, after_;
   std::shared_ptr<pipeline::hidden_rows> received_; ///< of the step under way
@@ -127,6 +132,7 @@ private:
 };
 
 /// Whoever lets go of it last waits for its end, for the settings' patience at most, and then leaves it to a thread.
+/// What the settings keep goes after all that it has.
 [[nodiscard]] std::shared_ptr<engine> share_engine(std::shared_ptr<const device_model> model,
                                                    const cuda_executor_settings& settings);
 

@@ -51,13 +51,16 @@ public:
   ~device_forward() override {
     const auto [idle_already, finished] = cancel();
     if (!finished) engine_->abandon(); // it may be where it waits for other devices, or they for it
+    if (idle_already) {
+      engine_->end();
+      return;
+    }
     const event idle;
-    if (!idle_already)
-      engine_->thread().post([on = engine_.get(), idle] {
-        on->drain();
-        idle.set();
-      });
-    if (idle_already || idle.wait_for(engine_->settings().patience))
+    engine_->thread().post([on = engine_.get(), idle] {
+      on->drain();
+      idle.set();
+    });
+    if (idle.wait_for(engine_->how_it_goes()->wait_max()))
       engine_->end();
     else
       engine::leave(std::move(engine_), idle);
@@ -161,7 +164,7 @@ std::shared_ptr<swap_space> make_swap_space(const std::shared_ptr<engine>& of, c
     return out;
   };
   return make_copied_swap_space(make_device_copier(device, small_pieces), regions, of->info().block_bytes, bytes,
-                                of->settings().patience, of->settings().warn);
+                                of->how_it_goes());
 }
 
 /// Devices whose steps have the same launches: those that are captured together have to.
@@ -195,11 +198,16 @@ std::unique_ptr<executor> make_device_executor(const std::vector<std::shared_ptr
   std::vector<std::shared_ptr<driver>> devices;
   for (const auto& part : parts) {
     devices.push_back(part->driver);
-    if (part->driver->any_left()) // whatever it is asked may wait as long
-      throw driver_error("cuda " + std::to_string(part->driver->properties().index) +
-                         " has not ended a step that was given up; nothing new begins there before it has");
+    // Whatever it is asked may wait as long.
+    const auto refuse = [&](const std::string& what) {
+      throw driver_error("cuda " + std::to_string(part->driver->properties().index) + " has not " + what +
+                         "; nothing new begins there before it has");
+    };
+    if (part->driver->any_left(left_part::work)) refuse("ended a step or a copy that was given up");
+    if (part->driver->any_left(left_part::memory)) refuse("given back an executor's memory");
   }
   auto own = settings;
+  if (!own.waited) own.waited = std::make_shared<std::atomic<std::int64_t>>(0);
   own.graphs = settings.graphs && (parts.front()->stage.stages > 1 || alike(devices));
   // Before what takes the rest of the memory: its buffers come with it.
   std::vector<std::shared_ptr<group_end>> ends(degree);

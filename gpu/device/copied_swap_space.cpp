@@ -1,7 +1,5 @@
 #include "device/copied_swap_space.hpp"
 
-#include "device/leavable_threads.hpp"
-
 #include <godwit/gpu/memory_pool.hpp>
 
 #include <algorithm>
@@ -76,10 +74,9 @@ private:
 class copied_swap_space final : public swap_space {
 public:
   copied_swap_space(std::shared_ptr<protocols::memory_copier> copier, block_regions pool, std::uint64_t block_bytes,
-                    std::uint32_t slots, std::chrono::nanoseconds patience,
-                    std::function<void(const std::string&)> warn)
+                    std::uint32_t slots, std::shared_ptr<const going> how)
       : copier_(std::move(copier)), pool_(std::move(pool)), block_bytes_(block_bytes), slots_(slots),
-        patience_(patience), warn_(std::move(warn)), memory_(copier_->allocate_pinned(block_bytes * slots)),
+        how_(std::move(how)), memory_(copier_->allocate_pinned(block_bytes * slots)),
         open_(std::make_shared<calls_open>()) {
     if (!memory_)
       throw out_of_memory("there is no memory for a swap space of " + std::to_string(block_bytes * slots) + " bytes");
@@ -88,11 +85,10 @@ public:
     open_->close();
     const auto name = copier_->name();
     // To let go waits for the device, too.
-    auto rest = [open = open_, copier = std::move(copier_), pool = std::move(pool_), memory = std::move(memory_)] {
-      open->wait();
-    };
-    if (!ends_within(patience_, std::move(rest)) && warn_)
-      warn_(name + ": a copy between the KV cache and the swap space does not end; both are left to it");
+    let_go(
+        how_, name, "a copy between the KV cache and the swap space does not end; both are left to it",
+        [open = open_] { open->wait(); },
+        [copier = std::move(copier_), pool = std::move(pool_), memory = std::move(memory_)] {});
   }
   copied_swap_space(const copied_swap_space&) = delete;
   copied_swap_space& operator=(const copied_swap_space&) = delete;
@@ -125,8 +121,7 @@ private:
   block_regions pool_;
   std::uint64_t block_bytes_;
   std::uint32_t slots_;
-  std::chrono::nanoseconds patience_;
-  std::function<void(const std::string&)> warn_;
+  std::shared_ptr<const going> how_;
   std::shared_ptr<std::byte> memory_;
   std::shared_ptr<calls_open> open_;
 };
@@ -135,13 +130,12 @@ private:
 
 std::shared_ptr<swap_space> make_copied_swap_space(std::shared_ptr<protocols::memory_copier> copier, block_regions pool,
                                                    std::uint64_t block_bytes, std::uint64_t bytes,
-                                                   std::chrono::nanoseconds patience,
-                                                   std::function<void(const std::string&)> warn) {
+                                                   std::shared_ptr<const going> how) {
   const auto slots =
       std::min<std::uint64_t>(block_bytes == 0 ? 0 : bytes / block_bytes, std::numeric_limits<std::uint32_t>::max());
   if (slots == 0) return nullptr;
   return std::make_shared<copied_swap_space>(std::move(copier), std::move(pool), block_bytes,
-                                             static_cast<std::uint32_t>(slots), patience, std::move(warn));
+                                             static_cast<std::uint32_t>(slots), std::move(how));
 }
 
 } // namespace godwit::gpu

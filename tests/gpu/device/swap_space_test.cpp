@@ -94,22 +94,40 @@ TEST(CopiedSwapSpace, GoesWithoutACopyThatDoesNotEndAndLeavesItWhatItUses) {
   const std::weak_ptr<void> copier_there = copier, pool_there = pool;
   auto ended = std::make_shared<std::string>("");
   std::vector<std::string> lines;
+  std::atomic<int> left = 0;
+  auto how = std::make_shared<going>();
+  how->patience = std::chrono::milliseconds(10);
+  how->warn = [&](const std::string& line) { lines.push_back(line); };
+  how->count = [&](left_part what, int more) {
+    EXPECT_EQ(what, left_part::work);
+    left += more;
+  };
+  how->keep = std::make_shared<int>(0);
+  const std::weak_ptr<void> kept = how->keep;
+  const auto waited = how->waited;
   auto space = make_copied_swap_space(
       copier, [pool = std::move(pool)](protocols::block_id) { return std::vector<memory_region>(); }, 64, 640,
-      std::chrono::milliseconds(10), [&](const std::string& line) { lines.push_back(line); });
+      std::move(how));
   space->copy_out(moves({0, 1}, {0, 1}), [ended](const std::string&) { *ended = "told"; });
   copier->open.at(0)("");
   space.reset();
   EXPECT_EQ(ended.use_count(), 1) << "nobody will be told";
   EXPECT_THAT(lines, ::testing::ElementsAre(::testing::HasSubstr("held: a copy")));
   EXPECT_FALSE(pool_there.expired());
+  EXPECT_EQ(left, 1);
+  EXPECT_GE(std::chrono::nanoseconds(*waited), std::chrono::milliseconds(10)) << "whatever goes with it waits no more";
 
   const auto last = std::exchange(copier->open.at(1), nullptr);
   copier->open.clear();
   copier.reset();
   EXPECT_FALSE(copier_there.expired());
   last("");
-  while (!copier_there.expired() || !pool_there.expired()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  for (const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+       !kept.expired() && std::chrono::steady_clock::now() < until;)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  EXPECT_TRUE(kept.expired());
+  EXPECT_TRUE(copier_there.expired() && pool_there.expired()) << "before what was to be kept";
+  EXPECT_EQ(left, 0);
   EXPECT_EQ(*ended, "");
 }
 

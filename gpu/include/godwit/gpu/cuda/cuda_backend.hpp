@@ -10,6 +10,7 @@
 #include <godwit/gpu/tensor_parallel.hpp>
 #include <godwit/protocols/messages/memory_copier.hpp>
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <functional>
@@ -66,9 +67,13 @@ struct cuda_executor_settings {
   /// Sees all logits that are computed, on a thread of the device. For tests and tools; steps are slower with it.
   std::function<void(const cpu::logits_row&)> logits_tap = {};
   bool logits_of_all_rows = false;
-  /// For so long whoever lets go of a step, of a swap space or of the executor waits for the device. What has not ended
-  /// by then is left with all that it uses, until it ends.
+  /// For so long whoever lets go of a step, of a swap space or of the executor waits for the device, for all of them
+  /// together once one is not in time. What has not ended by then is left with all that it uses, until it ends.
   std::chrono::nanoseconds patience = std::chrono::seconds(2);
+  /// Of memory that is being given back a line tells after so long.
+  std::chrono::nanoseconds memory_patience = std::chrono::minutes(1);
+  /// Nanoseconds that were waited. Shared by executors that go together; null: it goes alone.
+  std::shared_ptr<std::atomic<std::int64_t>> waited = {};
   /// Held until the executor's memory is free again, which may be long after its end.
   std::shared_ptr<void> keep = {};
   /// One line that an operator should read; on any thread.
