@@ -40,7 +40,10 @@ TEST(LeavableThreads, ThatNeverEndAreLeftWithWhatTheyOwn) {
   }
   EXPECT_FALSE(kept.expired());
   ends_after_all.set_value(); // for who looks for leaks
-  while (!kept.expired()) std::this_thread::sleep_for(1ms);
+  for (const auto until = std::chrono::steady_clock::now() + 30s;
+       !kept.expired() && std::chrono::steady_clock::now() < until;)
+    std::this_thread::sleep_for(1ms);
+  EXPECT_TRUE(kept.expired());
 }
 
 TEST(LeavableThreads, DoOnePieceOfWorkWithinAPatience) {
