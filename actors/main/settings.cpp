@@ -448,8 +448,8 @@ void declare_edges(runtime::config::registry& r, serve_settings& s) {
          .min = 4096,
          .max = 1024.0 * 1024 * 1024});
   r.add("http.answers_bytes_max", s.http.answers_bytes_max,
-        {.doc = "Answers that wait for their readers, all together; over it those that have waited longest are "
-                "disconnected.",
+        {.doc = "Answers that wait for their readers, all together; over it those whose readers have taken nothing for "
+                "longest are disconnected.",
          .unit = "bytes",
          .min = 4096,
          .max = 1024.0 * 1024 * 1024 * 1024});

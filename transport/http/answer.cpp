@@ -1,5 +1,6 @@
 #include "http/answer.hpp"
 
+#include <algorithm>
 #include <utility>
 
 namespace godwit::transport::http {
@@ -154,6 +155,12 @@ answer::progress answer::take(std::string& bytes) {
   return phase_ == phase::broken ? progress::broken : progress::pending;
 }
 
+void answer::taken(std::size_t bytes) {
+  const auto lock = std::lock_guard(mutex_);
+  in_flight_ -= std::min(bytes, in_flight_); // after `gone` there are none
+  count_locked();
+}
+
 answer::progress answer::state() const {
   const auto lock = std::lock_guard(mutex_);
   if (phase_ == phase::complete) return progress::complete;
@@ -163,11 +170,6 @@ answer::progress answer::state() const {
 bool answer::too_slow() const {
   const auto lock = std::lock_guard(mutex_);
   return too_slow_;
-}
-
-std::size_t answer::waiting_bytes() const {
-  const auto lock = std::lock_guard(mutex_);
-  return counted_;
 }
 
 bool answer::keep_alive() const {

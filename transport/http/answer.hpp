@@ -34,13 +34,13 @@ public:
 
   // The session's thread.
   enum class progress : std::uint8_t { pending, complete, broken };
-  /// Moves what waits into `bytes` (cleared before), which counts as queued until the next call, or `gone`.
+  /// Moves what waits into `bytes` (cleared before), which counts as queued until `taken`, the next call, or `gone`.
   progress take(std::string& bytes);
+  /// The client has so many of those bytes, which wait no more.
+  void taken(std::size_t bytes);
   [[nodiscard]] progress state() const;
   /// Broken because more would have waited than may.
   [[nodiscard]] bool too_slow() const;
-  /// What waits for the reader, taken or not.
-  [[nodiscard]] std::size_t waiting_bytes() const;
   [[nodiscard]] bool keep_alive() const;
   /// How long a stream may have nothing to send before `send_heartbeat`; 0: for ever.
   [[nodiscard]] std::chrono::milliseconds heartbeat_interval() const;

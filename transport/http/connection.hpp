@@ -64,9 +64,10 @@ public:
     if (ec == asio::error::would_block) ec = {};
     return n;
   }
-  [[nodiscard]] awaitable<std::tuple<error_code, std::size_t>> write(std::string_view bytes) {
-    if (tls_) co_return co_await asio::async_write(tls_->stream, asio::buffer(bytes), as_value);
-    co_return co_await asio::async_write(socket_, asio::buffer(bytes), as_value);
+  /// As much as there is room for when there is some.
+  [[nodiscard]] awaitable<std::tuple<error_code, std::size_t>> write_some(std::string_view bytes) {
+    if (tls_) co_return co_await tls_->stream.async_write_some(asio::buffer(bytes), as_value);
+    co_return co_await socket_.async_write_some(asio::buffer(bytes), as_value);
   }
 
   /// Ends our stream. Within TLS it says so and waits for the other side to do the same. Where that goes on sending,

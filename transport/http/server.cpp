@@ -47,7 +47,10 @@ class server::impl {
 public:
   impl(server_settings s, handler h) : core_(std::make_shared<server_core>(std::move(s), std::move(h))) {
     const auto threads = std::max<std::uint32_t>(1, core_->settings.threads);
-    for (std::uint32_t i = 0; i < threads; ++i) lanes_.push_back(std::make_unique<lane>());
+    for (std::uint32_t i = 0; i < threads; ++i) {
+      auto& made = *lanes_.emplace_back(std::make_unique<lane>());
+      made.of_sessions.make_room = [this, &made] { make_room(made); };
+    }
   }
   ~impl() { stop(); }
 
@@ -62,7 +65,8 @@ private:
   /// A thread and its sessions, which it alone touches.
   struct lane {
     session::surroundings of_sessions;
-    worker thread; // after the sessions: its end is the end of those who touch them
+    std::atomic<bool> to_make_room{false}; // and has not begun to
+    worker thread;                         // after the sessions: its end is the end of those who touch them
   };
 
   awaitable<> accept(std::shared_ptr<acceptor> a);
@@ -76,6 +80,8 @@ private:
   /// In the place of the connection that has waited longest for a request, or not at all.
   void replace_idle(newcomer made);
   void let_in(newcomer made);
+  /// Where too much waits for readers; on the lane's thread.
+  void make_room(lane& here);
   void turn_away(newcomer made, session::refusal why);
   void begin(newcomer made, std::shared_ptr<ssl::context> tls, session::refusal why);
   void end_accepting(std::function<void()> then);
@@ -173,6 +179,33 @@ void server::impl::replace_idle(newcomer made) {
       core_->settings.on_dropped(to_string(made->peer), "there are http.connections_max, and all are in use");
     turn_away(std::move(*made), session::refusal::full);
   });
+}
+
+// Not the one that comes last: whoever reads is through in a moment, and would pay for those who do not. As above, the
+// thread of the one that has taken nothing for longest is asked.
+void server::impl::make_room(lane& here) {
+  // One that waits alone may be longer.
+  while (core_->too_much_waits() && core_->writing.load() > 1) {
+    auto& where = **std::min_element(lanes_.begin(), lanes_.end(), [](const auto& a, const auto& b) {
+      return a->of_sessions.stalled_since.load() < b->of_sessions.stalled_since.load();
+    });
+    if (&where != &here) {
+      if (where.to_make_room.exchange(true)) return;
+      try {
+        asio::post(where.thread.get(), [this, &where] {
+          where.to_make_room.store(false);
+          make_room(where);
+        });
+      } catch (...) {
+        where.to_make_room.store(false);
+        throw;
+      }
+      return;
+    }
+    auto& writing = here.of_sessions.writing;
+    if (writing.empty()) return; // those of the others are through
+    writing.front()->give_way();
+  }
 }
 
 /// It has its place.
@@ -303,6 +336,7 @@ server_stats server::stats() const {
   out.handshakes_failed_total = c.handshakes_failed_total.load();
   out.disconnects_total = c.disconnects_total.load();
   out.slow_readers_total = c.slow_readers_total.load();
+  out.answer_bytes = c.answer_bytes.load();
   out.bytes_written_total = c.bytes_written_total.load();
   return out;
 }

@@ -36,6 +36,7 @@ struct server_core {
   std::atomic<std::uint64_t> handshakes_failed_total{0};
   std::atomic<std::uint64_t> body_bytes{0};   ///< of bodies that are being received
   std::atomic<std::uint64_t> answer_bytes{0}; ///< that wait for their readers
+  std::atomic<std::uint64_t> writing{0};      ///< connections whose clients have not taken all of an answer
   std::atomic<std::uint64_t> disconnects_total{0};
   std::atomic<std::uint64_t> slow_readers_total{0};
   std::atomic<std::uint64_t> bytes_written_total{0};

@@ -105,6 +105,7 @@ awaitable<bool> session::respond(request wanted, answer_form form) {
       const auto sent = send_now(bytes);
       if (!sent) break;
       if (*sent < bytes.size()) {
+        answer_->taken(*sent);
         const auto all = co_await send_rest(std::string_view(bytes).substr(*sent));
         if (!all) break;
       }
@@ -180,13 +181,19 @@ std::optional<std::size_t> session::send_now(std::string_view bytes) {
 
 awaitable<bool> session::send_rest(std::string_view bytes) {
   set_writing(true);
-  make_room();
+  around_.make_room();
   deadline_.in(core_->settings.write_timeout);
-  const auto [ec, n] = co_await connection_.write(bytes);
+  auto failed = false;
+  while (!failed && !bytes.empty()) {
+    const auto [ec, n] = co_await connection_.write_some(bytes);
+    core_->bytes_written_total.fetch_add(n, std::memory_order_relaxed);
+    bytes.remove_prefix(n);
+    taken(n);
+    failed = ec.failed();
+  }
   deadline_.none();
   set_writing(false);
-  core_->bytes_written_total.fetch_add(n, std::memory_order_relaxed);
-  co_return !ec;
+  co_return !failed;
 }
 
 awaitable<bool> session::event(std::chrono::milliseconds most) {
@@ -245,22 +252,15 @@ void session::on_answer() {
     if (answer_->too_slow()) drop("more waited for it than http.queued_bytes_max");
     abort();
   }
-  if (writes_) make_room();
+  if (writes_) around_.make_room();
   signal();
 }
 
-// Not the one that comes last: whoever reads is through in a moment, and would pay for those who do not.
-void session::make_room() {
-  while (core_->too_much_waits()) {
-    auto* const longest = around_.writing.front();
-    const auto its = longest->answer_ ? longest->answer_->waiting_bytes() : 0;
-    if (its == core_->answer_bytes.load(std::memory_order_relaxed)) return; // it alone may
-    core_->slow_readers_total.fetch_add(1, std::memory_order_relaxed);
-    longest->drop("more waited for all clients together than http.answers_bytes_max, for it longest");
-    longest->set_writing(false);
-    if (longest->answer_) longest->answer_->gone();
-    if (longest == this) return;
-  }
+void session::give_way() {
+  core_->slow_readers_total.fetch_add(1, std::memory_order_relaxed);
+  set_writing(false); // first: what follows may throw
+  drop("more waited for all clients together than http.answers_bytes_max, for it longest");
+  if (answer_) answer_->gone();
 }
 
 bool session::count_body(std::size_t now) {
@@ -301,10 +301,24 @@ void session::set_writing(bool now) {
   if (now == writes_.has_value()) return;
   if (now) {
     writes_ = around_.writing.insert(around_.writing.end(), this);
+    stalls_since_ = std::chrono::steady_clock::now();
+    core_->writing.fetch_add(1);
   } else {
     around_.writing.erase(*writes_);
     writes_.reset();
+    core_->writing.fetch_sub(1);
   }
+  const auto none = std::chrono::steady_clock::time_point::max();
+  around_.stalled_since.store(around_.writing.empty() ? none : around_.writing.front()->stalls_since_);
+}
+
+void session::taken(std::size_t bytes) {
+  if (bytes == 0) return;
+  if (answer_) answer_->taken(bytes);
+  if (!writes_) return; // it has given way
+  stalls_since_ = std::chrono::steady_clock::now();
+  around_.writing.splice(around_.writing.end(), around_.writing, *writes_);
+  around_.stalled_since.store(around_.writing.front()->stalls_since_);
 }
 
 bool session::make_way() {

@@ -14,6 +14,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <list>
 #include <memory>
 #include <optional>
@@ -32,9 +33,13 @@ public:
   struct surroundings {
     std::unordered_set<session*> sessions;
     std::list<session*> idle;    ///< those that wait for a request, the longest first
-    std::list<session*> writing; ///< those whose client has not taken all of an answer, the longest first
+    std::list<session*> writing; ///< those whose client has not taken all of an answer, nothing for longest first
     /// Since when the first of them does; for other threads to see. `max`: there is none.
     std::atomic<std::chrono::steady_clock::time_point> idle_since{std::chrono::steady_clock::time_point::max()};
+    /// Since when the client of the first that writes has taken nothing, likewise.
+    std::atomic<std::chrono::steady_clock::time_point> stalled_since{std::chrono::steady_clock::time_point::max()};
+    /// Where too much waits for readers: has those give way, of any thread, that have taken nothing for longest.
+    std::function<void()> make_room;
     std::array<char, 65'536> received; ///< what one has just read, until it has looked at it
   };
   enum class refusal : std::uint8_t { none, full, full_address };
@@ -52,6 +57,8 @@ public:
   static constexpr std::chrono::seconds idle_least{1};
   /// Closes where it has been idle for so long. True: its place is the caller's.
   [[nodiscard]] bool make_way();
+  /// Closes, since too much waits for readers, and for this one longest.
+  void give_way();
 
 private:
   using parser = boost::beast::http::request_parser<boost::beast::http::string_body>;
@@ -86,11 +93,11 @@ private:
   void received(error_code ec, std::string_view bytes);
   /// Bodies that are being received have so many bytes more. False: that is too much.
   [[nodiscard]] bool count_body(std::size_t now);
-  /// Where too much waits for readers: closes those of this thread that have waited longest.
-  void make_room();
   void drop(const std::string& why);
   void set_idle(bool now);
   void set_writing(bool now);
+  /// The client has taken so many bytes of what is being written.
+  void taken(std::size_t bytes);
 
   /// What may lie unparsed: a head, or the requests that a client sends ahead while one is being answered.
   [[nodiscard]] std::size_t unparsed_bytes_max() const noexcept { return core_->settings.header_bytes_max + 65'536; }
@@ -117,6 +124,7 @@ private:
   std::optional<std::list<session*>::iterator> waits_;  // for a request
   std::optional<std::list<session*>::iterator> writes_; // what its client does not take at once
   std::chrono::steady_clock::time_point waits_since_;
+  std::chrono::steady_clock::time_point stalls_since_;
 };
 
 } // namespace godwit::transport::http

@@ -64,6 +64,7 @@ struct tls_files {
 struct server_stats {
   std::uint64_t connections = 0;             ///< open now
   std::uint64_t exchanges = 0;               ///< requests being answered now
+  std::uint64_t answer_bytes = 0;            ///< that wait for their readers now
   std::uint64_t requests_total = 0;          ///< handed to the handler
   std::uint64_t rejected_total = 0;          ///< malformed, too large, too late
   std::uint64_t refused_total = 0;           ///< connections over `connections_max` or `connections_per_address_max`
