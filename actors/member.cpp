@@ -84,9 +84,9 @@ task<void> member::join_until_joined() {
                          "cannot join: {}; next attempt in {} ms", state_.error, milliseconds_of(pause));
       tell_state();
     } catch (...) {
-      context().report("cannot join: " + runtime::detail::describe(std::current_exception()).message);
+      report_caught(context(), state_.joined ? "after it has joined" : "cannot join");
     }
-    if (state_.joined) co_return; // and something that came of it failed
+    if (state_.joined) co_return; // and nobody could be told
     co_await sleep_for(pause);
   }
 }
@@ -120,19 +120,28 @@ task<expected<join_answer>> member::join() {
 void member::take_up(const join_answer& answer) {
   state_.joined = true;
   state_.first = answer.first;
+  try {
+    for (std::size_t i = 0; i < pairs_.size(); ++i) {
+      auto& p = pairs_[i];
+      p.generation = std::max(p.generation, answer.generation_floor);
+      p.draining = false;
+      p.stopped = true;
+      p.order = 0;
+      if (i < options_.instances) start_pair(i);
+    }
+  } catch (...) { // one of them would never be there: it joins again
+    state_.joined = false;
+    for (auto& p : pairs_) stop_pair(p, runtime::stop_reason::killed);
+    demonitor(head_watch_);
+    const auto head = std::exchange(head_, {});
+    tell(head, leave_cluster{options_.key});
+    throw;
+  }
   state_.failures = 0;
   state_.error.clear();
   ++state_.joins;
+  tell_state(); // last, as it may fail: what becomes of the pairs is told anew
   options_.log.info("joined with {} instances from id {}", options_.instances, state_.first.value());
-  for (std::size_t i = 0; i < pairs_.size(); ++i) {
-    auto& p = pairs_[i];
-    p.generation = std::max(p.generation, answer.generation_floor);
-    p.draining = false;
-    p.stopped = true;
-    p.order = 0;
-    if (i < options_.instances) start_pair(i);
-  }
-  tell_state();
 }
 
 void member::head_down(std::uint64_t membership, runtime::stop_reason reason) {
@@ -253,14 +262,22 @@ void member::start_pair(std::size_t index) {
   try {
     spawn_pair(index);
   } catch (...) {
+    report_unstarted(index);
     p.pause = longer_pause(p.pause, options_.backoff_min, options_.backoff_max);
+    p.stopped = true; // where not even that can be started
     start(respawn_pair(index, membership_, p.generation, p.pause));
-    report_unstarted("instance " + std::to_string(id_of(index).value()));
+    p.stopped = false;
   }
 }
 
-void member::report_unstarted(const std::string& what) const {
-  context().report(what + " cannot be started: " + runtime::detail::describe(std::current_exception()).message);
+void member::report_unstarted(std::size_t index) const noexcept {
+  const auto failure = std::current_exception();
+  try {
+    context().report("instance " + std::to_string(id_of(index).value()) +
+                     " cannot be started: " + runtime::detail::describe(failure).message);
+  } catch (...) {
+    context().report("an instance cannot be started");
+  }
 }
 
 void member::stop_pair(pair& p, runtime::stop_reason reason) {
@@ -306,7 +323,7 @@ task<void> member::respawn_pair(std::size_t index, std::uint64_t membership, std
       break;
     } catch (...) {
       generation = p.generation;
-      report_unstarted("instance " + std::to_string(id_of(index).value()));
+      report_unstarted(index);
     }
   }
   tell_state();
@@ -375,7 +392,7 @@ task<void> member::respawn_store() {
       break;
     } catch (...) {
       if (store_) stop(std::exchange(store_, {})); // nobody watches it
-      report_unstarted("the KV store of this process");
+      report_caught(context(), "the KV store of this process cannot be started");
     }
   }
   tell_state();

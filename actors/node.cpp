@@ -169,8 +169,7 @@ task<void> node::respawn_member(std::chrono::nanoseconds pause) {
       break;
     } catch (...) {
       if (own_member_) stop(std::exchange(own_member_, {})); // nobody watches it
-      context().report("the keeper of this process's instances cannot be started: " +
-                       runtime::detail::describe(std::current_exception()).message);
+      report_caught(context(), "the keeper of this process's instances cannot be started");
     }
   }
 }

@@ -80,6 +80,24 @@ struct short_of_memory {
   std::unique_ptr<sim_cluster> cluster;
 };
 
+/// A fabric and a disk for a shard of the KV store, of another world: the shard is to be made, not used.
+struct store_parts {
+  runtime::sim::world world{1};
+  transport::sim::network network{world.timers(), {}};
+  std::shared_ptr<transport::fabric> fabric = network.make_fabric("ours");
+  void into(actors::node_options& n) {
+    constexpr std::size_t chunk = gpu::sim::sim_block_bytes * protocols::blocks_per_chunk;
+    n.identity = {"0123456789abcdef", "f32", gpu::sim::sim_block_bytes, 512};
+    n.llumlet.store.bytes = 4 * chunk;
+    transport::sim::disk_settings d;
+    d.slots = 4;
+    d.slot_bytes = chunk;
+    n.llumlet.store.disk = transport::sim::make_disk(d, world.timers());
+    n.llumlet.migration.fabric = fabric;
+    n.llumlet.migration.transfers = std::make_shared<std::atomic<std::uint64_t>>(0);
+  }
+};
+
 } // namespace
 
 TEST(Respawn, APairThatCannotBeMadeIsMadeLater) {
@@ -104,15 +122,29 @@ TEST(Respawn, APairThatCannotBeMadeIsMadeLater) {
 }
 
 TEST(Respawn, APairThatCannotBeMadeAtFirstIsMadeLater) {
-  short_of_memory c([](actors::node_options& n, short_of_memory& of) {
+  store_parts parts;
+  short_of_memory c([&parts](actors::node_options& n, short_of_memory& of) {
+    parts.into(n);
     n.instance.on_shards = scarce(of.memory);
-    of.log->on_line = [memory = of.memory](std::string_view line) {
-      if (line.starts_with("joined with 2 instances")) memory->short_for = 1;
+    of.log->on_line = [memory = of.memory, once = false](std::string_view line) mutable {
+      if (line.starts_with("KV store: below") && !std::exchange(once, true)) memory->short_for = 1; // made before
     };
   });
   EXPECT_TRUE(c.cluster->all_ready(2));
   EXPECT_EQ(c.memory->short_for, 0);
   EXPECT_THAT(c.cluster->reports, Contains("member: instance 0 cannot be started: std::bad_alloc").Times(1));
+}
+
+TEST(Respawn, AMemberThatHasJoinedHasItsInstancesThoughNobodyCouldBeToldSo) {
+  short_of_memory c([](actors::node_options&, short_of_memory& of) {
+    of.log->beginning = "joined with 2 instances";
+    of.log->short_for = 1;
+  });
+  EXPECT_TRUE(c.cluster->all_ready(2));
+  EXPECT_EQ(c.log->short_for, 0);
+  c.cluster->run_for(1s);
+  EXPECT_EQ(c.cluster->status().instances.size(), 2U);
+  EXPECT_THAT(c.cluster->reports, Contains("member: after it has joined: std::bad_alloc").Times(1));
 }
 
 TEST(Respawn, APairIsMadeAgainThoughNobodyCouldBeToldOfItsEnd) {
@@ -126,28 +158,6 @@ TEST(Respawn, APairIsMadeAgainThoughNobodyCouldBeToldOfItsEnd) {
   EXPECT_EQ(status.instances.at(0).state, protocols::instance_state::ready);
   EXPECT_EQ(status.instances.at(0).restarts, 1U);
 }
-
-namespace {
-
-/// A fabric and a disk for a shard of the KV store, of another world: the shard is to be made, not used.
-struct store_parts {
-  runtime::sim::world world{1};
-  transport::sim::network network{world.timers(), {}};
-  std::shared_ptr<transport::fabric> fabric = network.make_fabric("ours");
-  void into(actors::node_options& n) {
-    constexpr std::size_t chunk = gpu::sim::sim_block_bytes * protocols::blocks_per_chunk;
-    n.identity = {"0123456789abcdef", "f32", gpu::sim::sim_block_bytes, 512};
-    n.llumlet.store.bytes = 4 * chunk;
-    transport::sim::disk_settings d;
-    d.slots = 4;
-    d.slot_bytes = chunk;
-    n.llumlet.store.disk = transport::sim::make_disk(d, world.timers());
-    n.llumlet.migration.fabric = fabric;
-    n.llumlet.migration.transfers = std::make_shared<std::atomic<std::uint64_t>>(0);
-  }
-};
-
-} // namespace
 
 TEST(Respawn, TheKeeperOfAProcessesInstancesIsMadeAgainWhateverStandsInTheWay) {
   store_parts parts;

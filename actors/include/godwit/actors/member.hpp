@@ -120,7 +120,7 @@ private:
   /// Or, where that fails, soon.
   void start_pair(std::size_t index);
   /// Within the handler of what it threw.
-  void report_unstarted(const std::string& what) const;
+  void report_unstarted(std::size_t index) const noexcept; ///< within a `catch`
   void stop_pair(pair& p, runtime::stop_reason reason);
   void pair_down(std::size_t index, std::uint64_t generation, runtime::stop_reason reason);
   runtime::async::task<void> respawn_pair(std::size_t index, std::uint64_t membership, std::uint64_t generation,
