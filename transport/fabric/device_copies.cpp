@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <condition_variable>
 #include <cstring>
-#include <deque>
 #include <future>
+#include <list>
 #include <mutex>
 #include <system_error>
 #include <thread>
@@ -72,13 +72,14 @@ struct device_copies::post_box {
   };
   std::mutex mutex;
   std::condition_variable changed;
-  std::deque<entry> entries;
+  std::list<entry> entries;
   std::function<void()> wake; ///< empty: the fabric is gone
 
-  void put(entry made) {
+  /// One, made before.
+  void put(std::list<entry>& made) {
     {
       const std::lock_guard lock{mutex};
-      entries.push_back(std::move(made));
+      entries.splice(entries.end(), made);
       if (wake) wake(); // under the lock: whoever takes it away waits for the call
     }
     changed.notify_all();
@@ -153,29 +154,35 @@ device_copies::~device_copies() {
   } // no thread: it stays until the process ends, since letting go of it might wait for ever
 }
 
-protocols::memory_copier::completion device_copies::begin(owners held, ended then) {
-  ++open_;
+template <class Copy> void device_copies::begin(owners held, ended then, const Copy& copy) {
   // A std::function is copied at will, but called once: what it holds moves on with the call.
-  struct state {
-    owners held;
-    ended then;
+  auto mine = std::make_shared<std::list<post_box::entry>>();
+  mine->push_back({std::move(held), std::move(then), {}});
+  completion over = [box = box_, mine = std::move(mine)](std::string error) {
+    mine->front().error = std::move(error);
+    box->put(*mine);
   };
-  auto mine = std::make_shared<state>(state{std::move(held), std::move(then)});
-  return [box = box_, mine = std::move(mine)](std::string error) {
-    box->put({std::move(mine->held), std::move(mine->then), std::move(error)});
-  };
+  ++open_;
+  try {
+    copy(std::move(over));
+  } catch (...) { // it has not begun
+    --open_;
+    throw;
+  }
 }
 
 void device_copies::gather(regions from, const pinned_piece& into, bool urgent, owners keep, ended then) {
   const auto place = pinned(into, sum(from));
   keep.push_back(into);
-  options_.copier->gather(std::move(from), place, urgency(urgent), begin(std::move(keep), std::move(then)));
+  begin(std::move(keep), std::move(then),
+        [&](completion over) { options_.copier->gather(std::move(from), place, urgency(urgent), std::move(over)); });
 }
 
 void device_copies::scatter(const pinned_piece& from, regions into, bool urgent, owners keep, ended then) {
   const auto place = pinned(from, sum(into));
   keep.push_back(from);
-  options_.copier->scatter(place, std::move(into), urgency(urgent), begin(std::move(keep), std::move(then)));
+  begin(std::move(keep), std::move(then),
+        [&](completion over) { options_.copier->scatter(place, std::move(into), urgency(urgent), std::move(over)); });
 }
 
 std::optional<std::uint64_t> device_copies::room(bool from_device, bool into_device, bool urgent) {
@@ -193,13 +200,15 @@ void device_copies::move(regions from, regions into, bool urgent, owners keep, s
   const bool from_device = on_device(from), into_device = on_device(into);
   if (from_device && into_device) {
     auto& count = urgent ? direct_urgent_ : direct_bulk_;
-    ++count;
     auto over = [&count, then = std::move(then)](const std::string& error) {
       --count;
       then(error);
     };
-    return options_.copier->copy(std::move(from), std::move(into), urgency(urgent),
-                                 begin(std::move(keep), std::move(over)));
+    begin(std::move(keep), std::move(over), [&](completion end) {
+      options_.copier->copy(std::move(from), std::move(into), urgency(urgent), std::move(end));
+    });
+    ++count;
+    return;
   }
   auto piece = (from_device ? *sending_ : *arriving_).take(urgent);
   if (into_device) {

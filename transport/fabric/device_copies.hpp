@@ -79,8 +79,9 @@ public:
 
 private:
   struct post_box;
-  /// Counts a copy and makes what its end posts.
-  [[nodiscard]] protocols::memory_copier::completion begin(owners held, ended then);
+  using completion = protocols::memory_copier::completion;
+  /// Calls `copy` with what its end is told to; counts it unless that throws.
+  template <class Copy> void begin(owners held, ended then, const Copy& copy);
 
   device_memory options_;
   std::unique_ptr<pinned_ring> sending_, arriving_, reading_;

@@ -66,6 +66,9 @@ postings::admission postings::admit(transfer_key key, const piece& what, bool co
   }
   auto& into = found->second;
   write_state write{key, what.first_region, what.offset, what.bytes, what.regions()};
+  out.into.reserve(write.regions); // nothing is changed before what may fail
+  writes_.emplace(last_write_ + 1, write);
+  out.write = ++last_write_;
   auto offset = what.offset;
   auto left = what.bytes;
   for (std::uint64_t i = 0; i < write.regions; ++i) {
@@ -80,8 +83,6 @@ postings::admission postings::admit(transfer_key key, const piece& what, bool co
   }
   ++into.writes;
   if (into.device || copied) out.keep = into.keep;
-  out.write = ++last_write_;
-  writes_.emplace(out.write, write);
   return out;
 }
 
@@ -91,7 +92,6 @@ std::vector<postings::callback> postings::landed(std::uint64_t name) {
   const auto found = writes_.find(name);
   if (found == writes_.end()) return calls;
   const auto write = found->second;
-  writes_.erase(found);
   auto& into = open_.at(write.key);
   auto offset = write.offset;
   auto left = write.bytes;
@@ -107,6 +107,7 @@ std::vector<postings::callback> postings::landed(std::uint64_t name) {
   }
   if (into.regions_landed != before && !into.closing && !into.dead)
     calls.emplace_back([call = into.on_landed, count = into.regions_landed] { (*call)(landing{count, {}}); });
+  writes_.erase(found); // where that fails it can still be given up
   end_write(into, calls, write.key);
   return calls;
 }
@@ -117,11 +118,11 @@ std::vector<postings::callback> postings::failed(std::uint64_t name, const std::
   const auto found = writes_.find(name);
   if (found == writes_.end()) return calls;
   const auto key = found->second.key;
-  writes_.erase(found);
   auto& into = open_.at(key);
   if (!into.closing && !into.dead)
     calls.emplace_back([call = into.on_landed, count = into.regions_landed, error] { (*call)(landing{count, error}); });
   into.dead = true;
+  writes_.erase(found);
   end_write(into, calls, key);
   return calls;
 }

@@ -11,10 +11,20 @@ namespace godwit::transport::in_process {
 
 namespace {
 
+constexpr auto pause_after_failure = std::chrono::milliseconds(10);
+
 /// Users' callbacks must not throw. Where there is no memory to post with they do, and that ends nothing else.
 template <class Call> void tell_user(const Call& call) noexcept {
   try {
     call();
+  } catch (...) {
+  }
+}
+
+/// Of a write that is not to land: no more can be done where there is no memory for that.
+void give_up(member& receiver, std::uint64_t write, const char* why) noexcept {
+  try {
+    for (auto& tell : receiver.table.failed(write, why)) tell_user(tell);
   } catch (...) {
   }
 }
@@ -60,36 +70,41 @@ void hub::call(std::function<void()> function) {
 
 void hub::leave(const std::shared_ptr<member>& who) {
   std::promise<void> left;
+  std::list<leaver> going; // what follows must not fail for want of memory before it is known that it leaves
+  going.push_back({who, [&left] { left.set_value(); }, {}});
   // On the thread, so that no piece is being copied from or to the member.
-  call([this, &who, &left] {
-    {
-      std::unique_lock lock{mutex_};
-      members_.erase(who->address);
-      for (auto* queue : {&urgent_, &bulk_, &copying_})
-        for (auto i = queue->begin(); i != queue->end();) {
-          const auto here = i++;
-          if (here->from == who) finish(lock, *queue, here, "the fabric was closed");
-        }
-    }
-    const auto until = std::chrono::steady_clock::now() + copies_.patience();
-    leaving_.push_back({who, [&left] { left.set_value(); }, until});
+  call([this, &going] {
+    going.front().until = std::chrono::steady_clock::now() + copies_.patience();
+    leaving_.splice(leaving_.end(), going);
     tell_left();
   });
   left.get_future().wait();
 }
 
-// A device's copy holds its memory until it has ended, and so long nobody is told that no write can land.
+// A device's copy holds its memory until it has ended, and so long nobody is told that no write can land. What throws
+// is tried again.
 void hub::tell_left() {
   const auto now = std::chrono::steady_clock::now();
   for (auto i = leaving_.begin(); i != leaving_.end();) {
     const auto here = i++;
+    end_sends(*here->who);
     if (here->who->copies != 0 && now < here->until) continue;
+    for (auto& last : here->who->table.close_all()) tell_user(last);
     std::list<leaver> over;
     over.splice(over.begin(), leaving_, here);
-    for (auto& last : over.front().who->table.close_all()) tell_user(last);
     over.front().who.reset();
     over.front().left();
   }
+}
+
+void hub::end_sends(const member& of) {
+  std::unique_lock lock{mutex_};
+  members_.erase(of.address);
+  for (auto* queue : {&urgent_, &bulk_, &copying_})
+    for (auto i = queue->begin(); i != queue->end();) {
+      const auto here = i++;
+      if (here->from.get() == &of) finish(lock, *queue, here, "the fabric was closed");
+    }
 }
 
 void hub::send(std::shared_ptr<member> from, const std::string& peer, transfer_key key, std::uint32_t first_region,
@@ -179,8 +194,8 @@ bool hub::copy_piece(std::unique_lock<std::mutex>& lock, std::list<job>& queue) 
   const auto cut = first->cutter.next(limits, from);
   auto place = to->table.admit(first->key, cut);
   if (place.error.empty() && on_device(place.into)) { // since it was asked about
+    give_up(*to, place.write, "posted while it was being sent to");
     place.error = "posting " + to_string(first->key) + ": posted while it was being sent to";
-    for (auto& tell : to->table.failed(place.write, place.error)) tell_user(tell);
   }
   if (!place.error.empty()) {
     lock.lock();
@@ -189,7 +204,12 @@ bool hub::copy_piece(std::unique_lock<std::mutex>& lock, std::list<job>& queue) 
   }
   std::size_t index = 0;
   for (const auto& source : from) std::memcpy(place.into[index++].address, source.address, source.bytes);
-  for (auto& tell : to->table.landed(place.write)) tell_user(tell);
+  try {
+    for (auto& tell : to->table.landed(place.write)) tell_user(tell);
+  } catch (const std::exception& failure) {
+    give_up(*to, place.write, failure.what());
+    throw;
+  }
   lock.lock();
   ++first->from->counted.messages_sent;
   ++to->counted.messages_landed;
@@ -209,19 +229,24 @@ void hub::copy_on_device(std::unique_lock<std::mutex>& lock, std::list<job>& que
     lock.lock();
     return finish(lock, queue, first, place.error);
   }
-  ++first->copies;
-  ++first->from->copies;
-  ++to->copies;
   const bool urgent = &queue == &urgent_;
   auto then = [this, name = first->name, sender = first->from, to, write = place.write,
                bytes = cut.bytes](const std::string& error) { copied(name, sender, to, write, bytes, error); };
+  if (cut.bytes != 0) try {
+      copies_.move(
+          std::move(from), std::move(place.into), urgent, {first->keep, std::move(place.keep)},
+          [to, write = place.write] { return to->table.writing(write); }, then);
+    } catch (const std::exception& failure) { // it has not begun
+      give_up(*to, place.write, failure.what());
+      throw;
+    }
+  ++first->copies; // its end is told on this thread, later
+  ++first->from->copies;
+  ++to->copies;
   if (cut.bytes == 0) {
     place.keep.reset();
     then({});
-  } else
-    copies_.move(
-        std::move(from), std::move(place.into), urgent, {first->keep, std::move(place.keep)},
-        [to, write = place.write] { return to->table.writing(write); }, std::move(then));
+  }
   lock.lock();
   ++queue.front().from->counted.messages_sent;
   if (!queue.front().cutter.ended()) return;
@@ -231,12 +256,15 @@ void hub::copy_on_device(std::unique_lock<std::mutex>& lock, std::list<job>& que
 
 void hub::copied(std::uint64_t name, const std::shared_ptr<member>& from, const std::shared_ptr<member>& to,
                  std::uint64_t write, std::uint64_t bytes, const std::string& error) {
+  --from->copies; // before anything that may fail
+  --to->copies;
   std::unique_lock lock{mutex_};
   std::list<job>* where = nullptr;
   std::list<job>::iterator which;
   for (auto* queue : {&urgent_, &bulk_, &copying_})
     for (auto i = queue->begin(); i != queue->end(); ++i)
       if (i->name == name) where = queue, which = i;
+  if (where != nullptr) --which->copies;
   auto wrong = error;
   if (wrong.empty() && !to->table.writing(write)) wrong = "the receiver has ended";
   // Whoever has been told that the send failed may have filled its memory with something else since.
@@ -246,11 +274,13 @@ void hub::copied(std::uint64_t name, const std::shared_ptr<member>& from, const 
     to->counted.bytes_landed += bytes;
   }
   lock.unlock();
-  for (auto& tell : wrong.empty() ? to->table.landed(write) : to->table.failed(write, wrong)) tell_user(tell);
-  --from->copies;
-  --to->copies;
+  try {
+    for (auto& tell : wrong.empty() ? to->table.landed(write) : to->table.failed(write, wrong)) tell_user(tell);
+  } catch (const std::exception& failure) {
+    wrong = failure.what();
+    give_up(*to, write, failure.what());
+  }
   if (where == nullptr) return;
-  --which->copies;
   lock.lock();
   if (!wrong.empty())
     finish(lock, *where, which, wrong);
@@ -265,6 +295,7 @@ void hub::run() noexcept {
       work();
       over = true;
     } catch (const std::exception&) { // nobody here can be told
+      std::this_thread::sleep_for(pause_after_failure);
     }
   }
 }

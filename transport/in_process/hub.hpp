@@ -72,6 +72,7 @@ private:
   void copied(std::uint64_t name, const std::shared_ptr<member>& from, const std::shared_ptr<member>& to,
               std::uint64_t write, std::uint64_t bytes, const std::string& error);
   void tell_left();
+  void end_sends(const member& of);
   void wait(std::unique_lock<std::mutex>& lock);
   void finish(std::unique_lock<std::mutex>& lock, std::list<job>& queue, std::list<job>::iterator which,
               std::string error);
