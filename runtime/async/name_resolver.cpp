@@ -44,14 +44,31 @@ name_resolver::answer ask(const std::string& host, std::uint16_t port, int flags
 struct name_resolver::state {
   struct order {
     std::uint64_t number = 0;
+    std::function<void(answer)> done;
+  };
+  struct look_up {
     std::string host;
     std::uint16_t port = 0;
-    std::function<void(answer)> done;
+    std::vector<order> wanted; ///< by those; of the running one perhaps by nobody
+    answer found{std::vector<socket_address>()};
+    std::chrono::steady_clock::time_point ended;
+
+    [[nodiscard]] bool is_of(const std::string& name, std::uint16_t number) const {
+      return host == name && port == number;
+    }
+    [[nodiscard]] bool forget(std::uint64_t which, order& gone) {
+      const auto one = std::ranges::find(wanted, which, &order::number);
+      if (one == wanted.end()) return false;
+      gone = std::move(*one);
+      wanted.erase(one);
+      return true;
+    }
   };
   system_function system;
   std::mutex mutex;
-  std::deque<order> waiting;
-  std::optional<order> running; ///< nothing: there is none, or nobody wants its answer
+  std::deque<look_up> waiting;
+  std::optional<look_up> running;
+  std::deque<look_up> unwanted; ///< have ended when nobody waited for them any more, who may come again
   std::uint64_t last = 0;
   bool has_thread = false;
 
@@ -65,6 +82,13 @@ struct name_resolver::state {
   }
 };
 
+namespace {
+
+constexpr std::size_t unwanted_max = 16;
+constexpr auto unwanted_for = std::chrono::minutes(1); ///< longer than who comes again pauses
+
+} // namespace
+
 name_resolver::answer name_resolver::ask_system(const std::string& host, std::uint16_t port) {
   return ask(host, port, 0);
 }
@@ -72,8 +96,8 @@ name_resolver::answer name_resolver::ask_system(const std::string& host, std::ui
 name_resolver::name_resolver(system_function system) : state_(std::make_shared<state>(std::move(system))) {}
 
 name_resolver::~name_resolver() {
-  std::deque<state::order> waiting; // these go without the lock, as does the next
-  std::optional<state::order> running;
+  std::deque<state::look_up> waiting; // these go without the lock, as does the next
+  std::optional<state::look_up> running;
   const std::lock_guard lock(state_->mutex);
   waiting.swap(state_->waiting);
   running.swap(state_->running);
@@ -82,29 +106,49 @@ name_resolver::~name_resolver() {
 std::uint64_t name_resolver::find(std::string host, std::uint16_t port, std::function<void(answer)> done) {
   const std::lock_guard lock(state_->mutex);
   const auto number = ++state_->last;
-  state_->waiting.push_back({number, std::move(host), port, std::move(done)});
+  const auto same = [&](const state::look_up& other) { return other.is_of(host, port); };
+  auto& unwanted = state_->unwanted;
+  const auto now = std::chrono::steady_clock::now();
+  std::erase_if(unwanted, [now](const state::look_up& old) { return now - old.ended > unwanted_for; });
+  if (const auto ended = std::ranges::find_if(unwanted, same); ended != unwanted.end()) {
+    auto found = std::move(ended->found);
+    unwanted.erase(ended);
+    done(std::move(found));
+    return number;
+  }
+  auto& waiting = state_->waiting;
+  const auto asked = std::ranges::find_if(waiting, same);
+  auto* const shared = state_->running && same(*state_->running) ? &*state_->running
+                       : asked != waiting.end()                  ? &*asked
+                                                                 : nullptr;
+  if (shared != nullptr) {
+    shared->wanted.push_back({number, std::move(done)});
+    return number;
+  }
+  state::look_up made;
+  made.host = std::move(host);
+  made.port = port;
+  made.wanted.push_back({number, std::move(done)});
+  waiting.push_back(std::move(made));
   if (state_->has_thread) return number;
   try {
     std::thread([of = state_] { work(of); }).detach();
     state_->has_thread = true;
   } catch (const std::system_error& failure) {
-    const auto last = std::move(state_->waiting.back());
-    state_->waiting.pop_back();
-    last.done(down(failure.what()));
+    const auto last = std::move(waiting.back());
+    waiting.pop_back();
+    last.wanted.front().done(down(failure.what()));
   }
   return number;
 }
 
 void name_resolver::forget(std::uint64_t which) {
-  std::optional<state::order> gone; // without the lock
+  state::order gone; // without the lock
   const std::lock_guard lock(state_->mutex);
+  if (state_->running && state_->running->forget(which, gone)) return;
   auto& waiting = state_->waiting;
-  if (auto& running = state_->running; running && running->number == which) {
-    gone.swap(running);
-  } else if (const auto found = std::ranges::find(waiting, which, &state::order::number); found != waiting.end()) {
-    gone = std::move(*found);
-    waiting.erase(found);
-  }
+  const auto found = std::ranges::find_if(waiting, [&](state::look_up& one) { return one.forget(which, gone); });
+  if (found != waiting.end() && found->wanted.empty()) waiting.erase(found);
 }
 
 void name_resolver::work(const std::shared_ptr<state>& of) {
@@ -112,17 +156,26 @@ void name_resolver::work(const std::shared_ptr<state>& of) {
   while (!of->waiting.empty()) {
     of->running = std::move(of->waiting.front());
     of->waiting.pop_front();
-    const auto host = std::move(of->running->host);
+    const auto host = of->running->host;
     const auto port = of->running->port;
     lock.unlock();
     auto found = of->ask(host, port);
     lock.lock();
-    if (!of->running) continue;
-    try {
-      of->running->done(std::move(found));
-    } catch (...) { // no memory to post with: who waits does so for its time
-    }
+    if (!of->running) continue; // the resolver has ended
+    auto ended = std::move(*of->running);
     of->running.reset();
+    for (const auto& one : ended.wanted) try {
+        one.done(found);
+      } catch (...) { // no memory to post with: who waits does so for its time
+      }
+    if (!ended.wanted.empty()) continue;
+    ended.found = std::move(found);
+    ended.ended = std::chrono::steady_clock::now();
+    try {
+      of->unwanted.push_back(std::move(ended));
+    } catch (const std::exception&) { // no memory: who comes again asks again
+    }
+    if (of->unwanted.size() > unwanted_max) of->unwanted.pop_front();
   }
   of->has_thread = false;
 }

@@ -109,6 +109,31 @@ TEST(NameResolver, WhatIsForgottenIsNotToldAndGoesAtOnce) {
   EXPECT_EQ(system->asked, 2);
 }
 
+TEST(NameResolver, WhoComesAgainTakesOverWhatIsBeingAsked) {
+  const auto system = std::make_shared<mute_system>();
+  name_resolver names(asks(system));
+  EXPECT_FALSE(names.find_by("somewhere", 1, in(20ms)));
+  EXPECT_FALSE(names.find_by("somewhere", 1, in(20ms)));
+  std::promise<bool> told[2];
+  for (auto& one : told) names.find("somewhere", 1, [&one](const found& where) { one.set_value(where.has_value()); });
+  system->speaks.set_value();
+  for (auto& one : told) EXPECT_TRUE(one.get_future().get());
+  EXPECT_EQ(system->asked, 1);
+}
+
+TEST(NameResolver, WhoComesAgainWhenTheAnswerIsThereHasItOnce) {
+  const auto system = std::make_shared<mute_system>();
+  name_resolver names(asks(system));
+  EXPECT_FALSE(names.find_by("somewhere", 1, in(20ms)));
+  system->speaks.set_value();
+  ASSERT_TRUE(comes_true([&] { return system->ended == 1; }));
+  EXPECT_TRUE(names.find_by("somewhere", 1, in(60s)));
+  EXPECT_EQ(system->asked, 1);
+  EXPECT_TRUE(names.find_by("somewhere", 2, in(60s)));
+  EXPECT_TRUE(names.find_by("somewhere", 1, in(60s)));
+  EXPECT_EQ(system->asked, 3);
+}
+
 TEST(NameResolver, WhatTheSystemThrowsIsAnErrorAndTheNextIsFound) {
   std::atomic<int> asked{0};
   name_resolver names([&asked](const std::string&, std::uint16_t) -> found {

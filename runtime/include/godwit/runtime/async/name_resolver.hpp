@@ -23,7 +23,8 @@ struct socket_address {
 ///
 /// The system takes its own time to say that nobody knows a name, half a minute and more, and cannot be stopped. So it
 /// is asked on a thread that nobody waits for: one is there while there is something to find, and is left to itself
-/// where the resolver ends before it. Thread-safe.
+/// where the resolver ends before it. Who asks for what is being asked already waits for the same answer; so does who
+/// has given up and comes again, to whom that of a minute ago is good enough. Thread-safe.
 class name_resolver {
 public:
   using answer = expected<std::vector<socket_address>>;
@@ -37,10 +38,10 @@ public:
   name_resolver& operator=(const name_resolver&) = delete;
   ~name_resolver(); ///< forgets all
 
-  /// `done` is called once, on the thread or at once where there can be none; it must only post or store, and may not
-  /// come back here. The number is for `forget`.
+  /// `done` is called once, on the thread or at once where there can be none or the answer is there; it must only post
+  /// or store, and may not come back here. The number is for `forget`.
   std::uint64_t find(std::string host, std::uint16_t port, std::function<void(answer)> done);
-  /// From then on `done` is not called, and is gone. What has not begun will not.
+  /// From then on `done` is not called, and is gone. What nobody else wants and has not begun will not.
   void forget(std::uint64_t which);
 
   /// The same, waiting until `deadline` at most. What is an address already needs nobody's answer.
