@@ -7,8 +7,12 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <chrono>
 #include <functional>
 #include <memory>
+#include <new>
+#include <string>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -145,6 +149,57 @@ TEST(FabricDeviceEnds, ACopyToTheHostThatIsTooLateIsNotWrittenAndItsMemoryHeldUn
   EXPECT_TRUE(eventually([&] { return keep.use_count() == 1; }));
   EXPECT_TRUE(to.all(0xEE));
   EXPECT_NE(sent->next().value_or(""), "");
+}
+
+/// Has no memory to begin so many copies with.
+class copier_short_of_memory final : public copier_beside {
+public:
+  using copier_beside::copier_beside;
+  void gather(std::vector<region> from, region into, urgency how, completion done) override {
+    begin();
+    copier_beside::gather(std::move(from), into, how, std::move(done));
+  }
+  void scatter(region from, std::vector<region> into, urgency how, completion done) override {
+    begin();
+    copier_beside::scatter(from, std::move(into), how, std::move(done));
+  }
+  void copy(std::vector<region> from, std::vector<region> into, urgency how, completion done) override {
+    begin();
+    copier_beside::copy(std::move(from), std::move(into), how, std::move(done));
+  }
+  std::atomic<int> short_for{0};
+
+private:
+  void begin() {
+    if (short_for > 0 && short_for-- > 0) throw std::bad_alloc();
+  }
+};
+
+TEST(FabricDeviceEnds, ACopyThatCannotBeginFailsItsTransferAndHoldsUpNobody) {
+  for (const int kind : {0, 1, 2}) {
+    SCOPED_TRACE(kind);
+    const auto device = std::make_shared<fake_device>();
+    const auto copier = std::make_shared<copier_short_of_memory>(std::make_shared<fake_copier>(device));
+    device_memory options;
+    options.copier = copier;
+    options.patience = 60s; // of which nothing is needed
+    block_memory from(1, 100'000, 0, kind != 0 ? device : nullptr), to(1, 100'000, 0, kind != 1 ? device : nullptr);
+    const auto hub = in_process::make_hub({.device = options});
+    auto a = in_process::make_fabric(hub), b = in_process::make_fabric(hub);
+    for (std::uint32_t i = 1; i <= 6; ++i) { // more than there may be at a time
+      copier->short_for = 1;
+      const auto landed = post(*b, {i, 1}, to.regions());
+      EXPECT_EQ(send(*a, b->address(), {i, 1}, 0, from.regions())->next().value_or(""), "std::bad_alloc");
+      EXPECT_EQ(landed->next().value_or(landing{}).error, "std::bad_alloc");
+      EXPECT_TRUE(withdraw(*b, {i, 1}));
+    }
+    post(*b, {7, 1}, to.regions());
+    EXPECT_EQ(send(*a, b->address(), {7, 1}, 0, from.regions())->next().value_or("none"), "");
+    const auto before = std::chrono::steady_clock::now();
+    a.reset();
+    b.reset();
+    EXPECT_LT(std::chrono::steady_clock::now() - before, 20s);
+  }
 }
 
 } // namespace
