@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <future>
 #include <memory>
 #include <new>
@@ -45,7 +46,9 @@ TEST(EdgeWorker, TakesNoMoreThanMayWaitAndDropsWhatHasNotBegunAtItsEnd) {
     EXPECT_TRUE(worker.post([owned] { ADD_FAILURE() << "it had not begun"; }));
     EXPECT_FALSE(worker.post([] {}));
     std::thread ender([&] { worker.end(); });
-    while (owned.use_count() > 1) std::this_thread::yield(); // dropped before the running one ends
+    for (int look = 0; look < 30'000 && owned.use_count() > 1; ++look)
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    EXPECT_EQ(owned.use_count(), 1) << "dropped before the running one ends";
     goes_on.set_value();
     ender.join();
     EXPECT_FALSE(worker.post([] {}));

@@ -350,7 +350,9 @@ TEST_F(Capture, WhatIsSaidInAnotherSystemIsOfThatSystemAndDisturbsNothingHere) {
       asked);
   system->tell(guest, poke{});
   EXPECT_TRUE(there->ask(far, 1s, question{way::value, 1}));
-  while (deliveries(recorder->snapshot(), "poke").size() < 2) std::this_thread::sleep_for(1ms);
+  const auto both = [&] { return deliveries(recorder->snapshot(), "poke").size() >= 2; };
+  for (int look = 0; look < 30'000 && !both(); ++look) std::this_thread::sleep_for(1ms);
+  ASSERT_TRUE(both());
   EXPECT_EQ(before, after) << "its own time stands";
   EXPECT_NE(elsewhere, after) << "the other system's does not";
   there.reset();
