@@ -49,8 +49,8 @@ struct going {
 };
 
 /// `ends` waits for the part's work, `frees` gives back its memory, with what it owns. `work_left`: the line for work
-/// that does not end.
-inline void let_go(const std::shared_ptr<const going>& how, const std::string& name, const std::string& work_left,
+/// that does not end. The part may be gone before this returns, so its name is a copy.
+inline void let_go(const std::shared_ptr<const going>& how, std::string name, const std::string& work_left,
                    std::function<void()> ends, std::function<void()> frees) {
   struct progress {
     std::mutex mutex;
@@ -90,11 +90,12 @@ inline void let_go(const std::shared_ptr<const going>& how, const std::string& n
   }
   how->is_left();
   if (what == left_part::work) return how->tell(name + ": " + work_left);
-  leavable_threads().start([freed = state->freed, wait_max = how->memory_patience, warn = how->warn, name] {
-    if (!freed.wait_for(wait_max) && warn)
-      warn(name + ": does not give back an executor's memory; it is left to itself, and nothing new begins there " +
-           "before it has");
-  });
+  leavable_threads().start(
+      [freed = state->freed, wait_max = how->memory_patience, warn = how->warn, name = std::move(name)] {
+        if (!freed.wait_for(wait_max) && warn)
+          warn(name + ": does not give back an executor's memory; it is left to itself, and nothing new begins there " +
+               "before it has");
+      });
 }
 
 } // namespace godwit::gpu
