@@ -71,10 +71,11 @@ TEST(NameResolver, WhomNobodyAnswersForIsNotWaitedForBeyondTheDeadline) {
     }
     EXPECT_LT(std::chrono::steady_clock::now() - before, 20s);
   }
-  EXPECT_EQ(system->asked, 1) << "those that nobody waits for are not begun";
+  EXPECT_LE(system->asked, 1) << "those that nobody waits for are not begun";
   EXPECT_EQ(system->ended, 0) << "nor does the resolver's end wait";
   system->speaks.set_value();
-  EXPECT_TRUE(comes_true([&] { return system->ended == 1 && system.use_count() == 1; })) << "nothing is left";
+  EXPECT_TRUE(comes_true([&] { return system->ended == system->asked && system.use_count() == 1; }))
+      << "nothing is left";
 }
 
 TEST(NameResolver, AnAddressNeedsNobodysAnswer) {
@@ -124,7 +125,7 @@ TEST(NameResolver, WhoComesAgainTakesOverWhatIsBeingAsked) {
 TEST(NameResolver, WhoComesAgainWhenTheAnswerIsThereHasItOnce) {
   const auto system = std::make_shared<mute_system>();
   name_resolver names(asks(system));
-  EXPECT_FALSE(names.find_by("somewhere", 1, in(20ms)));
+  EXPECT_FALSE(names.find_by("somewhere", 1, in(500ms)));
   system->speaks.set_value();
   ASSERT_TRUE(comes_true([&] { return system->ended == 1; }));
   EXPECT_TRUE(names.find_by("somewhere", 1, in(60s)));

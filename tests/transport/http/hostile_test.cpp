@@ -23,8 +23,8 @@ std::size_t resident_bytes() {
   auto in = std::ifstream("/proc/self/statm");
   auto size = std::size_t{0}, resident = std::size_t{0};
   in >> size >> resident;
-#if defined(__SANITIZE_ADDRESS__)
-  resident = 0; // it keeps what is freed
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  resident = 0; // they keep what is freed, or books of it
 #endif
   return resident * static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
 }
