@@ -334,8 +334,8 @@ void member::mark_ready(const instance_ready& news) {
   if (p == nullptr || p->generation != news.generation || !p->llumlet) return;
   p->ready = true;
   p->error.clear();
+  tell_state(); // before a line that may fail
   options_.log.info("instance {} is ready", news.instance.value());
-  tell_state();
 }
 
 // It is tried again for ever, so a reason is told once.
@@ -343,8 +343,8 @@ void member::start_failed(const instance_failed& news) {
   auto* p = find_pair(news.instance);
   if (p == nullptr || p->generation != news.generation || p->error == news.why) return;
   p->error = news.why;
-  options_.log.warning("instance {} cannot start: {}", news.instance.value(), news.why);
   tell_state();
+  options_.log.warning("instance {} cannot start: {}", news.instance.value(), news.why);
 }
 
 void member::kill(protocols::instance_id id) {

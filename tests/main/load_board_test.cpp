@@ -182,7 +182,8 @@ TEST(LoadBoard, CountsInstancesByState) {
   news.instances.edit()[4].draining = true;
   runtime::sim::world world(1);
   runtime::sim::system system(world, {});
-  const auto loading = system.spawn<godwit::test::idle_llumlet>(std::make_shared<godwit::test::idle_llumlet::journal>());
+  const auto loading =
+      system.spawn<godwit::test::idle_llumlet>(std::make_shared<godwit::test::idle_llumlet::journal>());
   news.instances.edit()[5].llumlet = loading;
   news.ordered = 2;
   board.adopt(news);
