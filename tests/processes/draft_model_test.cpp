@@ -145,7 +145,10 @@ TEST_F(DraftModelOfProcesses, OneDeviceDraftsForTwoThatShareTheModel) {
   drafted.insert(drafted.end(), {"--draft-model", "default"});
   served head(patient(drafted));
   ASSERT_TRUE(calm.wait_ready() && head.wait_ready()) << calm.process.err() << head.process.err();
-  EXPECT_EQ(difference(ask_all(head.url(), questions), ask_all(calm.url(), questions)), "");
+  const auto expected = ask_all(calm.url(), questions);
+  // How much is drafted hangs on what it takes, which a busy machine measures anew.
+  for (int round = 0; round < 20 && of(head.control()).accepted <= 30; ++round)
+    EXPECT_EQ(difference(ask_all(head.url(), questions), expected), "") << round;
   EXPECT_GT(of(head.control()).accepted, 30U);
   EXPECT_GT(of(head.control()).right(), 0.85) << "sums of two devices are rounded elsewhere";
 }
