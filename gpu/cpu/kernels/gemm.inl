@@ -75,7 +75,7 @@ void product_panels(const gemm_job& job, tile_range tiles, const float* a, const
     const float* const from = a + tiles.first * stride;
     const bool goes_on = tiles.first != 0;
     const auto rows = [&]<int Rows>(std::uint32_t r) {
-      // Codes are so few bytes that streams are short: fetched ahead, more rows take no longer than one.
+      // Codes are so few bytes that streams are short; fetched ahead, a few rows read them 1.4 times as fast and more.
       product_block<Values, Rows, Panels, (Values::unit_bytes < 64)>(
           from + r * 32, stride, w, panel, tiles.count, y + (top + r) * job.y_stride, job.y_stride, goes_on);
     };
