@@ -80,6 +80,8 @@ std::string rope_in_words(const model::rope_config& rope) {
   if (rope.scaling == model::rope_config::scaling_kind::yarn)
     out += fmt::format(", YaRN by {:g} from {} positions, attention by {:.4g}", rope.factor, rope.original_positions,
                        rope.attention_factor);
+  if (rope.scaling == model::rope_config::scaling_kind::factors && !rope.factors.empty())
+    out += fmt::format(", pairs of a head slower by {:g} to {:g}", rope.factors.front(), rope.factors.back());
   return out;
 }
 

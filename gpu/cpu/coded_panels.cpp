@@ -4,41 +4,58 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
+#include <cmath>
 #include <cstring>
 
 namespace godwit::gpu::cpu {
 
 namespace {
 
+/// Of a tile whose halves have their own scales.
+constexpr std::uint32_t half_depth = tile_depth / 2;
+
 coding coding_of(const tensor_rows& part) {
   if (part.tensor->coded == nullptr) return coding::none;
   const auto& is = part.tensor->coded->dimensions();
   const bool by_tiles = is.group >= is.columns || (is.group != 0 && is.group % tile_depth == 0);
-  if (!by_tiles || part.first_column % tile_depth != 0) return coding::none;
+  const bool by_halves = !by_tiles && is.group != 0 && is.group % half_depth == 0;
+  if ((!by_tiles && !by_halves) || part.first_column % tile_depth != 0) return coding::none;
   switch (is.kind) {
   case model::coding::int4:
-    return coding::int4;
+    if (is.offsets) return is.zeros ? coding::none : by_tiles ? coding::int4_offset : coding::int4_offset_halves;
+    return by_tiles ? coding::int4 : coding::none;
   case model::coding::int8:
-    return is.zeros ? coding::none : coding::int8;
+    if (is.zeros) return coding::none;
+    if (is.offsets) return by_tiles ? coding::int8_offset : coding::none;
+    return by_tiles ? coding::int8 : coding::int8_halves;
   case model::coding::e4m3:
-    return coding::e4m3;
+    return by_tiles && !is.offsets ? coding::e4m3 : coding::none;
   }
   return coding::none;
 }
 
-/// One column of a tile: its unit and its codes.
+/// One column of a tile: its units and its codes.
 struct column_of_tile {
-  model::coded_matrix::unit unit;
+  std::array<model::coded_matrix::unit, 2> units;
   std::array<std::uint8_t, tile_depth> codes{};
 };
 
-column_of_tile read_column(coding code, const coded_row& row, std::uint32_t k, std::uint32_t depth) {
+column_of_tile read_column(const coded_layout& is, const coded_row& row, std::uint32_t k, std::uint32_t depth) {
   column_of_tile out;
   if (row.of == nullptr) return out;
-  out.unit = row.of->unit_of(row.row, row.first_column + k);
-  if (code == coding::int4) out.codes.fill(static_cast<std::uint8_t>(std::clamp(out.unit.zero, 0, 15)));
-  row.of->codes(row.row, row.first_column + k, std::span(out.codes).first(std::min(tile_depth, depth - k)));
+  const auto there = std::min(tile_depth, depth - k);
+  for (std::uint32_t i = 0; i < is.units && i * half_depth < there; ++i)
+    out.units[i] = row.of->unit_of(row.row, row.first_column + k + i * half_depth);
+  if (is.zeros) out.codes.fill(static_cast<std::uint8_t>(std::clamp(out.units[0].zero, 0, 15)));
+  row.of->codes(row.row, row.first_column + k, std::span(out.codes).first(there));
   return out;
+}
+
+float float_at(const std::byte* at) {
+  float value = 0;
+  std::memcpy(&value, at, sizeof value);
+  return value;
 }
 
 } // namespace
@@ -58,17 +75,20 @@ coded_row coded_row_of(const matrix_source& source, std::uint64_t column) {
 
 void pack_coded_panel(coding code, std::span<const coded_row, lanes> rows, std::uint32_t depth, std::byte* out) {
   constexpr std::uint32_t pairs = tile_depth / 2;
-  for (std::uint32_t k = 0; k < depth; k += tile_depth, out += coded_tile_bytes(code)) {
-    auto* const scales = out;
-    auto* const zeros = out + lanes * sizeof(float);
-    auto* const codes = code == coding::int4 ? zeros + lanes : zeros;
+  const auto is = layout_of(code);
+  for (std::uint32_t k = 0; k < depth; k += tile_depth, out += is.bytes()) {
+    auto* const codes = out + is.codes_at();
     for (std::uint32_t c = 0; c < lanes; ++c) {
-      const auto column = read_column(code, rows[c], k, depth);
-      std::memcpy(scales + c * sizeof(float), &column.unit.scale, sizeof(float));
-      if (code == coding::int4) zeros[c] = static_cast<std::byte>(column.unit.zero);
+      const auto column = read_column(is, rows[c], k, depth);
+      for (std::size_t unit = 0; unit < is.units; ++unit) {
+        const auto place = (unit * lanes + c) * sizeof(float);
+        std::memcpy(out + place, &column.units[unit].scale, sizeof(float));
+        if (is.offsets) std::memcpy(out + is.offsets_at() + place, &column.units[unit].offset, sizeof(float));
+      }
+      if (is.zeros) out[is.zeros_at() + c] = static_cast<std::byte>(column.units[0].zero);
       for (std::uint32_t pair = 0; pair < pairs; ++pair) {
         const auto even = column.codes[2 * pair], odd = column.codes[2 * pair + 1];
-        if (code == coding::int4) {
+        if (is.four_bits) {
           codes[pair * lanes + c] = static_cast<std::byte>(even | odd << 4U);
         } else {
           codes[pair * 2 * lanes + c] = static_cast<std::byte>(even);
@@ -77,6 +97,29 @@ void pack_coded_panel(coding code, std::span<const coded_row, lanes> rows, std::
       }
     }
   }
+}
+
+void unpack_coded_row(coding code, storage kind, const std::byte* packed, std::uint32_t row, std::uint32_t depth,
+                      float* out) noexcept {
+  const auto is = layout_of(code);
+  const auto c = row % lanes;
+  const auto* tile = packed + std::size_t{row / lanes} * (round_up(depth, tile_depth) / tile_depth) * is.bytes();
+  for (std::uint32_t first = 0; first < depth; first += tile_depth, tile += is.bytes())
+    for (std::uint32_t k = 0; k < std::min(tile_depth, depth - first); ++k) {
+      const auto unit = is.units > 1 ? k / half_depth : 0U;
+      const auto* const scale = tile + (unit * lanes + c) * sizeof(float);
+      const auto* const codes = tile + is.codes_at() + k / 2 * is.pair_bytes();
+      const auto byte = std::to_integer<std::uint8_t>(is.four_bits ? codes[c] : codes[k % 2 * lanes + c]);
+      const int nibble = k % 2 == 0 ? byte & 15U : byte >> 4U;
+      float value = is.four_bits           ? static_cast<float>(nibble)
+                    : code == coding::e4m3 ? model::widen_e4m3(byte)
+                                           : static_cast<float>(static_cast<std::int8_t>(byte));
+      if (is.zeros) value -= static_cast<float>(std::to_integer<std::int8_t>(tile[is.zeros_at() + c]));
+      value =
+          is.offsets ? std::fma(value, float_at(scale), float_at(scale + is.offsets_at())) : value * float_at(scale);
+      out[first + k] =
+          kind == storage::bf16 ? std::bit_cast<float>(std::uint32_t{narrow_to_bf16(value)} << 16U) : value;
+    }
 }
 
 void decode_row(const coded_row& from, storage kind, std::uint32_t depth, std::vector<float>& room, std::byte* to) {

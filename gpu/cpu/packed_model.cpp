@@ -55,7 +55,11 @@ public:
       model_.head = matrix(space, {{some_of(head, vocabulary)}, false, {}}, c.hidden);
     }
     const bool in_head = tensors_.head == nullptr && model_.part.degree == 1 && model_.stage.ends();
-    if (model_.stage.begins() && !in_head) copy_embeddings(space);
+    if (!model_.stage.begins() || in_head) return;
+    if (tensors_.embeddings->coded != nullptr)
+      model_.table = matrix(space, {{all_of(tensors_.embeddings)}, false, {}}, c.hidden);
+    else
+      copy_embeddings(space);
   }
 
   [[nodiscard]] const std::vector<std::function<void()>>& tasks() const noexcept { return tasks_; }
@@ -164,7 +168,11 @@ private:
 
 void packed_model::embed(protocols::token_id token, float* out) const noexcept {
   const auto row = static_cast<std::uint32_t>(token);
-  if (embeddings == nullptr) return unpack_row(weights, head.data, row, config.hidden, out);
+  if (embeddings == nullptr) {
+    const auto& from = table.data != nullptr ? table : head;
+    if (from.code != coding::none) return unpack_coded_row(from.code, from.kind, from.data, row, config.hidden, out);
+    return unpack_row(from.kind, from.data, row, config.hidden, out);
+  }
   const std::uint64_t bytes_per_row = std::uint64_t{config.hidden} * (embedding_type == model::data_type::f32 ? 4 : 2);
   widen_values(embedding_type, embeddings + row * bytes_per_row, out, config.hidden);
 }

@@ -66,7 +66,8 @@ public:
   std::vector<packed_layer> layers;
   packed_matrix head; ///< empty, like the final norm, where the last layers are another stage's
   const float* final_norm = nullptr;
-  const std::byte* embeddings = nullptr; ///< row-major; null: the head's rows, or the first layers are another stage's
+  const std::byte* embeddings = nullptr; ///< row-major; null: packed, or the first layers are another stage's
+  packed_matrix table;                   ///< of embeddings in codes; empty: they are row-major, or the head's rows
   model::data_type embedding_type = model::data_type::bf16;
   std::uint64_t bytes = 0;
   allocation memory;

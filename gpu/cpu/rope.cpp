@@ -49,6 +49,8 @@ double scaled(const model::config& config, std::uint32_t pair) {
     return llama3_frequency(rope, frequency);
   case model::rope_config::scaling_kind::yarn:
     return yarn_frequency(rope, config.head_size, pair, frequency);
+  case model::rope_config::scaling_kind::factors:
+    return frequency / static_cast<double>(rope.factors.at(pair));
   }
   return frequency;
 }

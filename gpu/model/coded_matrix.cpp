@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cmath>
 
 namespace godwit::gpu::model {
 
@@ -55,7 +56,7 @@ void coded_matrix::values(std::uint64_t row, std::uint64_t first, std::span<floa
       const auto plain = shape_.kind == coding::e4m3   ? widen_e4m3(code)
                          : shape_.kind == coding::int8 ? static_cast<float>(static_cast<std::int8_t>(code) - in.zero)
                                                        : static_cast<float>(static_cast<std::int32_t>(code) - in.zero);
-      out[done + i] = plain * in.scale;
+      out[done + i] = shape_.offsets ? std::fma(plain, in.scale, in.offset) : plain * in.scale;
     }
     done += some.size();
   }

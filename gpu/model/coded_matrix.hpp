@@ -10,7 +10,7 @@
 
 namespace godwit::gpu::model {
 
-/// What a code of a matrix is. It means (code - zero) * scale.
+/// What a code of a matrix is. It means (code - zero) * scale + offset.
 enum class coding : std::uint8_t {
   int4, ///< 0 to 15
   int8, ///< -128 to 127
@@ -28,12 +28,14 @@ public:
   struct unit {
     float scale = 0;
     std::int32_t zero = 0;
+    float offset = 0; ///< where there are such, zeros are 0
   };
   struct shape {
     coding kind = coding::int8;
     std::uint64_t rows = 0, columns = 0;
     std::uint64_t group = 0; ///< columns that share a unit, from its multiples on; 0: each may have its own
     bool zeros = false;      ///< some may not be 0
+    bool offsets = false;    ///< likewise
   };
   explicit coded_matrix(shape of) : shape_(of) {}
   coded_matrix(const coded_matrix&) = delete;
@@ -47,7 +49,7 @@ public:
   /// What it is made of, for fingerprints.
   [[nodiscard]] virtual std::vector<std::span<const std::byte>> sources() const = 0;
 
-  /// What the codes mean: products in f32, rounded to nothing else.
+  /// What the codes mean: products in f32, rounded to nothing else; with an offset rounded once, after it is added.
   void values(std::uint64_t row, std::uint64_t first, std::span<float> out) const;
 
 private:

@@ -20,6 +20,7 @@ void add(hasher& h, const config& c) {
        {c.rms_norm_epsilon, c.rope.theta, c.rope.factor, c.rope.low_frequency_factor, c.rope.high_frequency_factor,
         c.rope.fast_rotations, c.rope.slow_rotations, c.rope.attention_factor})
     h.number(x);
+  for (const auto x : c.rope.factors) h.number(x);
   for (const bool x :
        {c.tied_embeddings, c.qkv_bias, c.qk_norm, c.output_bias, c.mlp_bias, c.rope.whole_pairs, c.mixture.normed})
     h.word(x ? 1 : 0);

@@ -1,6 +1,7 @@
 #include <godwit/gpu/model/model_directory.hpp>
 
 #include "model/config_reader.hpp"
+#include "model/gguf_model.hpp"
 #include "model/json_reader.hpp"
 #include "model/safetensors.hpp"
 #include "model/tokenizer_json.hpp"
@@ -8,6 +9,9 @@
 
 #include <algorithm>
 #include <set>
+#include <string>
+#include <string_view>
+#include <vector>
 
 namespace godwit::gpu::model {
 
@@ -124,43 +128,102 @@ void read_tokenizer_config(const file_source& files, model_directory& out) {
                         "chat_template: is larger than the limit of " + std::to_string(template_bytes_max) + " bytes");
 }
 
-model_directory open_or_throw(const std::shared_ptr<const file_source>& files) {
+/// All but the weights.
+model_directory read_words(const file_source& files, bool& type_given) {
   model_directory out;
-  bool type_given = false;
-  out.name = short_name(files->name());
-  out.configuration = read_config(*files, type_given);
-  out.tokens = std::make_shared<const tokenizer>(read_tokenizer(*files));
+  out.name = short_name(files.name());
+  out.configuration = read_config(files, type_given);
+  out.tokens = std::make_shared<const tokenizer>(read_tokenizer(files));
   if (out.tokens->size() > out.configuration.vocabulary)
     throw model_error("tokenizer.json", "has token ids up to " + std::to_string(out.tokens->size() - 1) +
                                             ", but vocab_size in config.json is " +
                                             std::to_string(out.configuration.vocabulary));
-  read_tokenizer_config(*files, out);
+  read_tokenizer_config(files, out);
+  return out;
+}
+
+model_directory open_or_throw(const std::shared_ptr<const file_source>& files) {
+  bool type_given = false;
+  auto out = read_words(*files, type_given);
   out.tensors = read_weights(files, out.configuration);
   if (!type_given) out.configuration.type = out.tensors->find("model.embed_tokens.weight")->type;
   return out;
 }
 
-} // namespace
-
-protocols::expected<model_directory, model_error> open_model(std::shared_ptr<const file_source> files) {
+model_directory open_gguf_or_throw(const std::shared_ptr<const file_source>& files, const std::string& file) {
+  const auto model = std::make_shared<const gguf_model>(files, file);
+  model_directory out;
   try {
-    return open_or_throw(files);
+    bool type_given = false;
+    out = read_words(*files_of_gguf(*model), type_given);
+  } catch (const model_error& failure) {
+    // It tells of config.json and tokenizer.json, which nobody has.
+    const std::string_view why = failure.what();
+    if (why.starts_with(file)) throw;
+    throw model_error(file, "read as " + std::string(why));
+  }
+  out.name = model->name();
+  complete_gguf_config(*model, out.configuration);
+  out.tensors = read_gguf_weights(model, out.configuration);
+  return out;
+}
+
+/// The only model among the GGUF files of a directory that is no Hugging Face model; empty: there is none.
+std::string only_gguf_of(const std::filesystem::path& directory) {
+  std::vector<std::string> all;
+  std::error_code failed;
+  constexpr std::size_t entries_max = 100'000;
+  std::size_t seen = 0;
+  for (auto entry = std::filesystem::directory_iterator(directory, failed);
+       !failed && entry != std::filesystem::directory_iterator() && seen < entries_max;
+       entry.increment(failed), ++seen) {
+    auto name = entry->path().filename().string();
+    if (name.ends_with(".gguf") && !is_later_part(name) && !name.starts_with("mmproj")) all.push_back(std::move(name));
+  }
+  if (all.size() > 1) {
+    std::ranges::sort(all);
+    throw model_error(in_quotes(directory.string()), "has no config.json but " + std::to_string(all.size()) +
+                                                         " models in GGUF files; name one of them, like " +
+                                                         in_quotes((directory / all.front()).string()));
+  }
+  return all.empty() ? std::string() : all.front();
+}
+
+template <class Open>
+protocols::expected<model_directory, model_error> opened(const std::string& what, const Open& open) {
+  try {
+    return open();
   } catch (const model_error& error) {
     return protocols::unexpected(error);
   } catch (const std::exception& error) {
-    return protocols::unexpected(model_error(in_quotes(files->name()), error.what()));
+    return protocols::unexpected(model_error(in_quotes(what), error.what()));
   }
 }
 
-protocols::expected<model_directory, model_error> open_model(const std::filesystem::path& directory) {
-  std::error_code ignored;
-  if (!std::filesystem::is_directory(directory, ignored))
-    return protocols::unexpected(model_error(in_quotes(directory.string()),
-                                             "is not a directory; a model is a Hugging Face "
-                                             "model directory"));
-  auto model = open_model(directory_source(directory));
-  if (model) model->path = directory.string();
-  return model;
+} // namespace
+
+protocols::expected<model_directory, model_error> open_model(std::shared_ptr<const file_source> files) {
+  return opened(files->name(), [&] { return open_or_throw(files); });
+}
+
+protocols::expected<model_directory, model_error> open_gguf(std::shared_ptr<const file_source> files,
+                                                            const std::string& file) {
+  return opened(file, [&] { return open_gguf_or_throw(files, file); });
+}
+
+protocols::expected<model_directory, model_error> open_model(const std::filesystem::path& path) {
+  return opened(path.string(), [&] {
+    std::error_code ignored;
+    const bool directory = std::filesystem::is_directory(path, ignored);
+    if (!directory && !std::filesystem::is_regular_file(path, ignored))
+      throw model_error(in_quotes(path.string()), "is neither a Hugging Face model directory nor a GGUF file");
+    auto gguf = directory ? std::string() : path.filename().string();
+    const auto files = directory_source(directory ? path : path.parent_path().empty() ? "." : path.parent_path());
+    if (directory && !std::filesystem::exists(path / "config.json", ignored)) gguf = only_gguf_of(path);
+    auto out = gguf.empty() ? open_or_throw(files) : open_gguf_or_throw(files, gguf);
+    out.path = path.string();
+    return out;
+  });
 }
 
 } // namespace godwit::gpu::model

@@ -116,6 +116,8 @@ const char* name_of(method_kind method) {
     return "gptq";
   case method_kind::awq:
     return "awq";
+  case method_kind::gguf:
+    return "gguf";
   }
   return "";
 }

@@ -48,6 +48,8 @@ json::value rope_scaling(const rope_config& rope) {
                         {"beta_slow", rope.slow_rotations},
                         {"truncate", rope.whole_pairs},
                         {"attention_factor", rope.attention_factor}};
+  case rope_config::scaling_kind::factors: // of GGUF files only
+    return nullptr;
   case rope_config::scaling_kind::llama3:
     break;
   }

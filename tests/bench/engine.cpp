@@ -1,6 +1,7 @@
 // The CPU engine against what the machine can do: decoding against reading memory, prefilling against oneDNN's
 // products.
 #include "support/bench.hpp"
+#include "support/engine_step.hpp"
 
 #include <godwit/gpu/cpu/cpu_executor.hpp>
 #include <godwit/gpu/event.hpp>
@@ -33,7 +34,8 @@ namespace {
 using namespace godwit;
 using namespace godwit::gpu;
 
-double seconds() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+using bench::seconds;
+using bench::seconds_of;
 
 // ---- the reader ----------------------------------------------------------------------------------------------------
 
@@ -115,40 +117,6 @@ private:
 
 // ---- our engine ----------------------------------------------------------------------------------------------------
 
-/// One request on an executor, over blocks in their order.
-class request {
-public:
-  explicit request(executor& runner) : runner_(runner) {}
-
-  /// Feeds tokens at `position`, the last ones as drafts; returns the device's seconds.
-  double feed(std::uint32_t position, std::uint32_t tokens, std::uint32_t drafted = 0, bool draws = true) {
-    protocols::step_slice slice;
-    slice.first_position = position;
-    for (std::uint32_t i = 0; i < tokens; ++i)
-      slice.tokens.push_back(static_cast<protocols::token_id>((position + i) * 7919U % runner_.info().vocabulary));
-    for (std::uint32_t i = 0; i <= (position + tokens - 1) / protocols::tokens_per_block; ++i)
-      slice.blocks.emplace_back(i);
-    slice.samples = draws;
-    slice.drafted = drafted;
-    slice.sampling.temperature = 0;
-    protocols::step_input input;
-    input.slices.push_back(std::move(slice));
-    const double start = seconds();
-    const auto pass = runner_.begin(std::move(input));
-    const event ran;
-    pass->advance(pass->layers(), [&](const std::string& error) {
-      if (!error.empty()) std::fprintf(stderr, "%s\n", error.c_str());
-      ran.set();
-    });
-    ran.wait();
-    (void)pass->take();
-    return seconds() - start;
-  }
-
-private:
-  executor& runner_;
-};
-
 /// Values of the matrices of all layers.
 double layer_values(const model::config& c) {
   const double q = c.heads * c.head_size, kv = c.kv_heads * c.head_size, hidden = c.hidden;
@@ -161,7 +129,6 @@ void decode(bench::session& session, const std::shared_ptr<const cpu::packed_mod
   if (!session.wants(name)) return;
   const auto& c = cpu::config_of(*model);
   const auto runner = cpu::make_cpu_executor(model, {.threads = threads, .blocks = prompt / 16 + 1});
-  request one(*runner);
   constexpr std::uint32_t tokens = 8;
   const double weights = 2 * (layer_values(c) + static_cast<double>(c.vocabulary) * c.hidden);
   const double kv = 2.0 * 2 * c.layers * c.kv_heads * c.head_size * (prompt + tokens / 2.0);
@@ -170,7 +137,7 @@ void decode(bench::session& session, const std::shared_ptr<const cpu::packed_mod
       session.repetitions(),
       [&] {
         double spent = 0;
-        for (std::uint32_t i = 0; i < tokens; ++i) spent += one.feed(prompt + i, 1);
+        for (std::uint32_t i = 0; i < tokens; ++i) spent += seconds_of(*runner, {.before = prompt + i});
         return tokens * (weights + kv) / spent / 1e9;
       },
       [&] { return memory.pass(threads); });
@@ -184,10 +151,10 @@ void drafts(bench::session& session, const std::shared_ptr<const cpu::packed_mod
   if (!session.wants(name)) return;
   constexpr std::uint32_t prompt = 512, steps = 4;
   const auto runner = cpu::make_cpu_executor(model, {.threads = threads, .blocks = (prompt + 64) / 16 + 1});
-  request one(*runner);
   const auto milliseconds_of = [&](std::uint32_t more) {
     double spent = 0;
-    for (std::uint32_t i = 0; i < steps; ++i) spent += one.feed(prompt, 1 + more, more);
+    for (std::uint32_t i = 0; i < steps; ++i)
+      spent += seconds_of(*runner, {.before = prompt, .tokens = 1 + more, .drafted = more});
     return spent / steps * 1e3;
   };
   const auto result = bench::interleave(
@@ -205,21 +172,20 @@ void drafts_of_a_model(bench::session& session, const std::shared_ptr<const cpu:
   constexpr std::uint32_t prompt = 512, steps = 4;
   const cpu::cpu_executor_settings settings{.threads = threads, .blocks = (prompt + 64) / 16 + 1};
   const auto runner = cpu::make_cpu_executor(model, settings), beside = cpu::make_cpu_executor(small, settings);
-  request one(*runner), draft(*beside);
   const auto result = bench::interleave(
       session.repetitions(),
       [&] {
         double spent = 0;
         for (std::uint32_t i = 0; i < steps; ++i) {
           for (std::uint32_t pass = 0; pass <= drafted; ++pass)
-            spent += draft.feed(prompt + pass, 1, 0, pass < drafted);
-          spent += one.feed(prompt, 1 + drafted, drafted);
+            spent += seconds_of(*beside, {.before = prompt + pass, .draws = pass < drafted});
+          spent += seconds_of(*runner, {.before = prompt, .tokens = 1 + drafted, .drafted = drafted});
         }
         return spent / steps * 1e3;
       },
       [&] {
         double spent = 0;
-        for (std::uint32_t i = 0; i < steps; ++i) spent += one.feed(prompt, 1);
+        for (std::uint32_t i = 0; i < steps; ++i) spent += seconds_of(*runner, {.before = prompt});
         return spent / steps * 1e3;
       });
   auto figure = bench::compare(name, result, "ms", bench::figure::direction::at_most, 1.0);
@@ -260,24 +226,11 @@ void adapters(bench::session& session, const std::shared_ptr<const cpu::packed_m
       cpu::make_cpu_executor(model, {.threads = threads, .blocks = requests * blocks, .adapters = store});
   const auto milliseconds_of = [&](bool adapted) {
     double spent = 0;
-    for (std::uint32_t step = 0; step < steps; ++step) {
-      protocols::step_input input;
-      for (std::uint32_t i = 0; i < requests; ++i) {
-        auto& slice = input.slices.emplace_back();
-        slice.first_position = first;
-        slice.tokens.assign(tokens, 7);
-        for (std::uint32_t block = 0; block < blocks; ++block) slice.blocks.emplace_back(i * blocks + block);
-        slice.samples = true;
-        slice.sampling.temperature = 0;
-        if (adapted) slice.adapter = ids[i % ids.size()];
-      }
-      const double start = seconds();
-      const auto pass = runner->begin(std::move(input));
-      const event ran;
-      pass->advance(pass->layers(), [&](const std::string&) { ran.set(); });
-      ran.wait();
-      spent += seconds() - start;
-    }
+    for (std::uint32_t step = 0; step < steps; ++step)
+      spent += seconds_of(*runner, {.requests = requests,
+                                    .before = first,
+                                    .tokens = tokens,
+                                    .adapters = adapted ? ids : std::vector<std::uint64_t>{}});
     return spent / steps * 1e3;
   };
   const auto result = bench::interleave(
@@ -291,27 +244,11 @@ void adapters(bench::session& session, const std::shared_ptr<const cpu::packed_m
 /// there is no request but one; each behind `before` others.
 void beside(bench::session& session, executor& ours, executor& reference, std::uint32_t requests, std::uint32_t tokens,
             std::uint32_t before, const std::string& name) {
-  const std::uint32_t blocks = ours.info().blocks / requests;
   const auto milliseconds_of = [&](executor& runner) {
     const std::uint32_t steps = tokens == 1 ? 4 : 1;
     double spent = 0;
-    for (std::uint32_t step = 0; step < steps; ++step) {
-      protocols::step_input input;
-      for (std::uint32_t i = 0; i < requests; ++i) {
-        auto& slice = input.slices.emplace_back();
-        slice.first_position = before;
-        slice.tokens.assign(tokens, static_cast<protocols::token_id>(7 + i));
-        for (std::uint32_t block = 0; block < blocks; ++block) slice.blocks.emplace_back(i * blocks + block);
-        slice.samples = true;
-        slice.sampling.temperature = 0;
-      }
-      const double start = seconds();
-      const auto pass = runner.begin(std::move(input));
-      const event ran;
-      pass->advance(pass->layers(), [&](const std::string&) { ran.set(); });
-      ran.wait();
-      spent += seconds() - start;
-    }
+    for (std::uint32_t step = 0; step < steps; ++step)
+      spent += seconds_of(runner, {.requests = requests, .before = before, .tokens = tokens});
     return spent / steps * 1e3;
   };
   const auto result = bench::interleave(
@@ -408,7 +345,6 @@ void prefill(bench::session& session, const std::shared_ptr<const cpu::packed_mo
   constexpr std::uint32_t tokens = 512, reference_layers = 3;
   const auto& c = cpu::config_of(*model);
   const auto runner = cpu::make_cpu_executor(model, {.threads = threads, .blocks = (before + tokens) / 16});
-  request one(*runner);
   // Attention counts only where it is a large part of the work.
   const double attention = before == 0 ? 0 : 4.0 * tokens * (before + tokens / 2.0) * c.heads * c.head_size * c.layers;
   set_threads_of_onednn(threads);
@@ -426,7 +362,10 @@ void prefill(bench::session& session, const std::shared_ptr<const cpu::packed_mo
   const auto result = bench::interleave(
       session.repetitions(),
       // The time of the whole step, all of it.
-      [&] { return (2.0 * tokens * layer_values(c) + attention) / one.feed(before, tokens) / 1e9; },
+      [&] {
+        return (2.0 * tokens * layer_values(c) + attention) /
+               seconds_of(*runner, {.before = before, .tokens = tokens}) / 1e9;
+      },
       [&] {
         const double start = seconds();
         double flops = 0;

@@ -111,30 +111,35 @@ template <> struct asking<fp8_values> { using values = bf16_values; };
 /// Weights in codes (enum coding), as what they mean: `Meant` is bf16_values, for which they are rounded, or
 /// f32_values.
 template <coding Code, class Meant> struct coded_values {
-  static constexpr std::size_t tile_bytes = coded_tile_bytes(Code);
-  static constexpr std::size_t unit_bytes = Code == coding::int4 ? 16 : 32;
-  static constexpr std::size_t first_unit = Code == coding::int4 ? 80 : 64;
-  static GODWIT_INLINE vec meant(vec code, vec scale) {
-    if constexpr (sizeof(typename Meant::element) == 2) return round_bf16(mul(code, scale));
-    return mul(code, scale);
+  static constexpr coded_layout layout = layout_of(Code);
+  static constexpr std::size_t tile_bytes = layout.bytes(), unit_bytes = layout.pair_bytes();
+  static GODWIT_INLINE vec meant(const std::byte* tile, int which, vec code) {
+    const auto* scales = reinterpret_cast<const float*>(tile) + (layout.units > 1 ? which / 8 * 16 : 0);
+    if constexpr (layout.offsets)
+      code = fma(code, load(scales), load(scales + layout.offsets_at() / sizeof(float)));
+    else
+      code = mul(code, load(scales));
+    return sizeof(typename Meant::element) == 2 ? round_bf16(code) : code;
   }
   static GODWIT_INLINE void tile_pair(const std::byte* tile, int which, vec& even, vec& odd) {
-    const vec scale = load(reinterpret_cast<const float*>(tile));
-    const auto* codes = reinterpret_cast<const std::uint8_t*>(tile) + first_unit + std::size_t(which) * unit_bytes;
-    if constexpr (Code == coding::int4) {
-      const vec none = load_int8(reinterpret_cast<const std::int8_t*>(tile) + 64);
+    const auto* codes =
+        reinterpret_cast<const std::uint8_t*>(tile) + layout.codes_at() + std::size_t(which) * unit_bytes;
+    if constexpr (layout.four_bits) {
       load_int4(codes, even, odd);
-      even = sub(even, none);
-      odd = sub(odd, none);
-    } else if constexpr (Code == coding::int8) {
-      even = load_int8(reinterpret_cast<const std::int8_t*>(codes));
-      odd = load_int8(reinterpret_cast<const std::int8_t*>(codes) + 16);
-    } else {
+    } else if constexpr (Code == coding::e4m3) {
       even = load_e4m3(codes);
       odd = load_e4m3(codes + 16);
+    } else {
+      even = load_int8(reinterpret_cast<const std::int8_t*>(codes));
+      odd = load_int8(reinterpret_cast<const std::int8_t*>(codes) + 16);
     }
-    even = meant(even, scale);
-    odd = meant(odd, scale);
+    if constexpr (layout.zeros) {
+      const vec none = load_int8(reinterpret_cast<const std::int8_t*>(tile) + layout.zeros_at());
+      even = sub(even, none);
+      odd = sub(odd, none);
+    }
+    even = meant(tile, which, even);
+    odd = meant(tile, which, odd);
   }
 };
 

@@ -177,9 +177,24 @@ template <class Values, class Meant> void product_by_tiles(const gemm_job& job, 
 
 /// Calls `act` with the values that the job's codes are.
 template <class Meant, class Act> void with_codes(coding code, const Act& act) {
-  if (code == coding::int4) return act.template operator()<coded_values<coding::int4, Meant>>();
-  if (code == coding::int8) return act.template operator()<coded_values<coding::int8, Meant>>();
-  act.template operator()<coded_values<coding::e4m3, Meant>>();
+  switch (code) {
+  case coding::int4:
+    return act.template operator()<coded_values<coding::int4, Meant>>();
+  case coding::int8:
+    return act.template operator()<coded_values<coding::int8, Meant>>();
+  case coding::e4m3:
+    return act.template operator()<coded_values<coding::e4m3, Meant>>();
+  case coding::int4_offset:
+    return act.template operator()<coded_values<coding::int4_offset, Meant>>();
+  case coding::int8_offset:
+    return act.template operator()<coded_values<coding::int8_offset, Meant>>();
+  case coding::int8_halves:
+    return act.template operator()<coded_values<coding::int8_halves, Meant>>();
+  case coding::int4_offset_halves:
+    return act.template operator()<coded_values<coding::int4_offset_halves, Meant>>();
+  case coding::none:
+    break;
+  }
 }
 
 /// Weights in codes. What a block of rows reads at once is decoded in registers.

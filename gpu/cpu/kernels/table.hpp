@@ -22,13 +22,18 @@ enum class storage : std::uint8_t {
   fp8 ///< of K and V only: e4m3, which means itself; what meets it is bf16
 };
 
-/// Weights that are kept in fewer bits than what they mean, which is (code - zero) * scale, rounded to bf16 where they
-/// count as bf16, and not where they count as f32. The kernels multiply what is meant, in the order that holds for it.
+/// Weights that are kept in fewer bits than what they mean, which is (code - zero) * scale or, rounded once,
+/// code * scale + offset; rounded to bf16 where they count as bf16, and not where they count as f32. The kernels
+/// multiply what is meant, in the order that holds for it.
 enum class coding : std::uint8_t {
   none,
-  int4, ///< codes of 0 to 15
-  int8, ///< codes of -128 to 127, zero is 0
-  e4m3  ///< floats of 8 bits, zero is 0
+  int4,              ///< codes of 0 to 15, with a zero
+  int8,              ///< codes of -128 to 127
+  e4m3,              ///< floats of 8 bits
+  int4_offset,       ///< codes of 0 to 15, with an offset
+  int8_offset,       ///< codes of -128 to 127, with an offset
+  int8_halves,       ///< as int8, a scale for each 16 k
+  int4_offset_halves ///< as int4_offset, a scale and an offset for each 16 k
 };
 
 /// Columns of a panel of packed weights, rows of a tile of packed activations, tokens of a KV block.
@@ -48,8 +53,9 @@ inline constexpr std::uint32_t softmax_tokens = 128;
 /// `w` packed: panels of 16 columns, each [depth / 32][16 pairs][32]; a pair's 32 values are interleaved (even k, odd k
 /// of each column) for bf16, and 16 even ones before 16 odd ones for f16 and f32.
 ///
-/// `w` in codes: panels of 16 columns, each [depth / 32] tiles of `coded_tile_bytes`: 16 scales (f32), for int4 16
-/// zeros (8 bits), then 16 pairs: 16 even codes and 16 odd ones, for int4 16 bytes with the even one in the lower bits.
+/// `w` in codes: panels of 16 columns, each [depth / 32] tiles of `coded_tile_bytes`: 16 scales (f32), or for halves 16
+/// of the first 16 k and 16 of the others; the offsets (f32) likewise; for int4 16 zeros (8 bits); then 16 pairs: 16
+/// even codes and 16 odd ones, of four bits 16 bytes with the even one in the lower bits.
 struct gemm_job {
   const void* a = nullptr;
   std::uint32_t rows = 0;  ///< at most gemm_rows_max
@@ -183,11 +189,40 @@ inline constexpr std::uint32_t decoded_panels = 4;
   return std::size_t{decoded_panels} * lanes * depth * (kind == storage::bf16 ? 2 : 4);
 }
 
-/// 16 columns of 32 k.
-[[nodiscard]] constexpr std::size_t coded_tile_bytes(coding code) noexcept {
-  constexpr std::size_t scales = lanes * sizeof(float), codes = std::size_t{lanes} * tile_depth;
-  return code == coding::int4 ? scales + lanes + codes / 2 : scales + codes;
+/// What a tile in codes has, 16 columns of 32 k.
+struct coded_layout {
+  bool four_bits = false;
+  bool zeros = false, offsets = false;
+  std::size_t units = 1; ///< of a column: 2 where there are halves
+
+  /// Where the offsets are, the zeros, and the codes.
+  [[nodiscard]] constexpr std::size_t offsets_at() const noexcept { return units * lanes * sizeof(float); }
+  [[nodiscard]] constexpr std::size_t zeros_at() const noexcept { return offsets_at() * (offsets ? 2 : 1); }
+  [[nodiscard]] constexpr std::size_t codes_at() const noexcept { return zeros_at() + (zeros ? lanes : 0); }
+  /// Codes of a pair.
+  [[nodiscard]] constexpr std::size_t pair_bytes() const noexcept { return four_bits ? lanes : 2 * lanes; }
+  [[nodiscard]] constexpr std::size_t bytes() const noexcept { return codes_at() + tile_depth / 2 * pair_bytes(); }
+};
+[[nodiscard]] constexpr coded_layout layout_of(coding code) noexcept {
+  switch (code) {
+  case coding::int4:
+    return {true, true, false, 1};
+  case coding::int4_offset:
+    return {true, false, true, 1};
+  case coding::int8_offset:
+    return {false, false, true, 1};
+  case coding::int8_halves:
+    return {false, false, false, 2};
+  case coding::int4_offset_halves:
+    return {true, false, true, 2};
+  case coding::none:
+  case coding::int8:
+  case coding::e4m3:
+    break;
+  }
+  return {};
 }
+[[nodiscard]] constexpr std::size_t coded_tile_bytes(coding code) noexcept { return layout_of(code).bytes(); }
 
 /// Floats a thread lends to attention: scores, probabilities, sums, widened queries, highest scores, totals.
 [[nodiscard]] constexpr std::size_t attention_scratch_floats(std::uint32_t head_width) noexcept {

@@ -2,8 +2,13 @@
 #include "cpu/coded_panels.hpp"
 #include "gpu/cpu/kernel_support.hpp"
 
+#include "cpu/packing.hpp"
+
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
+#include <bit>
 #include <cmath>
 
 namespace godwit::gpu::cpu::testing {
@@ -23,7 +28,8 @@ public:
       for (auto& code : codes_) code = static_cast<std::uint8_t>((code & 127U) == 127U ? code - 1U : code);
     groups_ = (of.columns + of.group - 1) / of.group;
     for (std::uint64_t i = 0; i < of.rows * groups_; ++i)
-      units_.push_back({size * static_cast<float>(scale(random_)) / 256.0F, of.zeros ? any(random_) % 17 : 0});
+      units_.push_back({size * static_cast<float>(scale(random_)) / 256.0F, of.zeros ? any(random_) % 17 : 0,
+                        of.offsets ? size * static_cast<float>(any(random_) - 128) : 0.0F});
   }
   void codes(std::uint64_t row, std::uint64_t first, std::span<std::uint8_t> out) const override {
     std::copy_n(codes_.begin() + static_cast<std::ptrdiff_t>(row * dimensions().columns + first), out.size(),
@@ -41,9 +47,22 @@ private:
   std::vector<unit> units_;
 };
 
-model::coding kind_of(coding code) {
-  return code == coding::int4 ? model::coding::int4 : code == coding::int8 ? model::coding::int8 : model::coding::e4m3;
-}
+/// What a matrix is that is kept so.
+struct kept {
+  coding code;
+  const char* name;
+  model::coding kind;
+  bool zeros = false, offsets = false, halves = false;
+};
+constexpr std::array all_kept{
+    kept{coding::int4, "int4", model::coding::int4, true},
+    kept{coding::int8, "int8", model::coding::int8},
+    kept{coding::e4m3, "fp8", model::coding::e4m3},
+    kept{coding::int4_offset, "int4_offset", model::coding::int4, false, true},
+    kept{coding::int8_offset, "int8_offset", model::coding::int8, false, true},
+    kept{coding::int8_halves, "int8_halves", model::coding::int8, false, false, true},
+    kept{coding::int4_offset_halves, "int4_offset_halves", model::coding::int4, false, true, true}};
+const kept& kept_as(coding code) { return *std::ranges::find(all_kept, code, &kept::code); }
 
 aligned<std::byte> packed_codes(const coded_matrix& from, coding code) {
   const auto& is = from.dimensions();
@@ -68,14 +87,25 @@ protected:
   }
   static void expect_same(shape s, std::uint64_t group = 64, float size = 0.02F) {
     const auto [set, code, kind] = GetParam();
-    const random_codes codes({kind_of(code), s.columns, s.depth, group, code == coding::int4}, 5, size);
+    const auto& is = kept_as(code);
+    const random_codes codes({is.kind, s.columns, s.depth, is.halves ? 16 : group, is.zeros, is.offsets}, 5, size);
     std::vector<float> meant(std::size_t{s.columns} * s.depth);
     for (std::uint32_t row = 0; row < s.columns; ++row)
       codes.values(row, 0, std::span(meant).subspan(std::size_t{row} * s.depth, s.depth));
     const auto x = random_values(std::size_t{s.rows} * s.depth, 1);
     const auto expected = product(set, kind, x, packed_weights(kind, meant, s.columns, s.depth), s);
+    const auto packed = packed_codes(codes, code);
+    std::vector<float> row(s.depth), rounded(s.depth);
+    for (std::uint32_t r = 0; r < s.columns; ++r) {
+      unpack_coded_row(code, kind, packed.data(), r, s.depth, row.data());
+      for (std::uint32_t k = 0; k < s.depth; ++k) {
+        const auto value = meant[std::size_t{r} * s.depth + k];
+        rounded[k] = kind == storage::bf16 ? std::bit_cast<float>(std::uint32_t{narrow_to_bf16(value)} << 16U) : value;
+      }
+      ASSERT_TRUE(same_bits(row.data(), rounded.data(), row.size())) << "row " << r;
+    }
     for (const bool fetch_ahead : {false, true}) {
-      const auto y = product(set, kind, x, packed_codes(codes, code), s, fetch_ahead, code);
+      const auto y = product(set, kind, x, packed, s, fetch_ahead, code);
       ASSERT_TRUE(same_bits(y.data(), expected.data(), y.size()))
           << s.rows << " rows, " << s.columns << " columns, depth " << s.depth;
     }
@@ -102,11 +132,12 @@ TEST_P(CodedGemm, GivesTheBitsOfWhatIsMeantWhateverItsSize) {
 
 INSTANTIATE_TEST_SUITE_P(Sets, CodedGemm,
                          ::testing::Combine(::testing::Values(isa::scalar, isa::avx2, isa::avx512, isa::amx),
-                                            ::testing::Values(coding::int4, coding::int8, coding::e4m3),
+                                            ::testing::Values(coding::int4, coding::int8, coding::e4m3,
+                                                              coding::int4_offset, coding::int8_offset,
+                                                              coding::int8_halves, coding::int4_offset_halves),
                                             ::testing::Values(storage::bf16, storage::f32)),
                          [](const auto& named) {
-                           return to_string(std::get<0>(named.param)) + "_" +
-                                  model::to_string(kind_of(std::get<1>(named.param))) +
+                           return to_string(std::get<0>(named.param)) + "_" + kept_as(std::get<1>(named.param)).name +
                                   (std::get<2>(named.param) == storage::bf16 ? "_bf16" : "_f32");
                          });
 
@@ -140,6 +171,13 @@ TEST(CodedMatrix, StaysInItsCodesWhereKernelsCanReadThem) {
   };
   EXPECT_EQ(coding_for({model::coding::int4, 16, 64, 32, true}), coding::int4);
   EXPECT_EQ(coding_for({model::coding::int4, 16, 64, 16, true}), coding::none) << "two scales in a tile";
+  EXPECT_EQ(coding_for({model::coding::int4, 16, 64, 32, false, true}), coding::int4_offset);
+  EXPECT_EQ(coding_for({model::coding::int4, 16, 64, 16, false, true}), coding::int4_offset_halves);
+  EXPECT_EQ(coding_for({model::coding::int4, 16, 64, 8, false, true}), coding::none);
+  EXPECT_EQ(coding_for({model::coding::int4, 16, 64, 32, true, true}), coding::none) << "both";
+  EXPECT_EQ(coding_for({model::coding::int8, 16, 64, 16, false}), coding::int8_halves);
+  EXPECT_EQ(coding_for({model::coding::int8, 16, 64, 32, false, true}), coding::int8_offset);
+  EXPECT_EQ(coding_for({model::coding::int8, 16, 64, 16, false, true}), coding::none);
   EXPECT_EQ(coding_for({model::coding::int8, 16, 100, 100, false}), coding::int8) << "a scale for each row";
   EXPECT_EQ(coding_for({model::coding::int8, 16, 64, 32, true}), coding::none) << "zeros";
   EXPECT_EQ(coding_for({model::coding::e4m3, 16, 64, 64, false}, 32), coding::e4m3);

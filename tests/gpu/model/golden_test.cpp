@@ -2,6 +2,7 @@
 
 #include "cpu/packing.hpp"
 #include "model/coded_matrix.hpp"
+#include "model/gguf_model.hpp"
 #include "model/tensor_list.hpp"
 
 #include <godwit/gpu/cpu/cpu_executor.hpp>
@@ -27,8 +28,12 @@ struct golden {
   std::vector<float> logits; ///< [prompt.size()][vocabulary]
 };
 
+std::filesystem::path golden_path(const std::string& name) {
+  return std::filesystem::path(GODWIT_SOURCE_DIR) / "tests/gpu/model/golden" / name;
+}
+
 golden read_golden(const std::string& name) {
-  const std::filesystem::path directory = std::filesystem::path(GODWIT_SOURCE_DIR) / "tests/gpu/model/golden" / name;
+  const auto directory = golden_path(name);
   auto opened = open_model(directory);
   if (!opened) throw model_error(opened.error());
   golden out{std::move(opened).value(), {}, {}};
@@ -285,6 +290,76 @@ INSTANTIATE_TEST_SUITE_P(OfEachFormat, QuantizedGolden,
                          ::testing::Values("gptq4", "gptq4-act-order", "gptq8", "awq4", "fp8-block", "fp8-tensor",
                                            "fp8-channel", "int8-channel", "packed4", "packed4-asym",
                                            "packed4-act-order", "packed4-mixtral"),
+                         [](const auto& each) {
+                           std::string name = each.param;
+                           std::replace(name.begin(), name.end(), '-', '_');
+                           return name;
+                         });
+
+/// Files of llama.cpp: what PyTorch says of the weights that they mean by ggml.
+class GgufGolden : public QuantizedGolden {
+protected:
+  [[nodiscard]] static golden read() { return read_golden(std::string("gguf/") + GetParam()); }
+  /// Around the codes nothing is rounded.
+  [[nodiscard]] static std::pair<config, std::shared_ptr<const weights>> in_f32(const golden& of) {
+    auto c = of.model.configuration;
+    c.type = data_type::f32;
+    const auto files = directory_source(golden_path(std::string("gguf/") + GetParam()));
+    return {c, read_gguf_weights(std::make_shared<const gguf_model>(files, "model.gguf"), c)};
+  }
+};
+
+TEST_P(GgufGolden, LogitsAreWithinAFewThousandthsOfTheReference) {
+  const auto expected = read();
+  const auto [c, tensors] = in_f32(expected);
+  const auto whole = logits_of(expected, c, *tensors);
+  EXPECT_LE(largest_error(whole, expected.logits), 3e-3F); // some deviate by 8
+  EXPECT_EQ(logits_of(expected, c, *tensors, 7), whole) << "in chunks";
+}
+
+TEST_P(GgufGolden, GivesTheBitsOfTheWeightsThatAreMeantAlsoOnSeveralDevices) {
+  const auto expected = read();
+  const auto& c = expected.model.configuration;
+  const auto& coded = *expected.model.tensors;
+  const meant_weights meant(c, coded, c.type);
+  const auto whole = logits_of(expected, c, coded);
+  const bool tied_codes = coded.find("model.embed_tokens.weight")->coded != nullptr;
+  EXPECT_EQ(whole, logits_of(expected, c, meant));
+  const std::string name = GetParam();
+  EXPECT_EQ(meant.count() == 0, name.ends_with("f16") || name.ends_with("bf16"));
+  EXPECT_EQ(tied_codes, meant.count() > 0 && name != "mixtral-q4_0");
+  double squares = 0;
+  for (std::size_t i = 0; i < whole.size(); ++i)
+    squares += std::pow(static_cast<double>(whole[i]) - static_cast<double>(expected.logits[i]), 2);
+  EXPECT_LE(std::sqrt(squares / static_cast<double>(whole.size())), c.mixture.experts > 0 ? 0.8 : 0.2)
+      << "of logits that deviate by 4 to 8";
+
+  cpu::cpu_executor_settings settings;
+  settings.threads = 2;
+  if (c.layers > 1) {
+    const auto stages = cpu::pack_stages(c, coded, pipeline::cut_layers(c.layers, 2), 1);
+    EXPECT_EQ(cpu::compute_logits(stages, expected.prompt, settings), whole);
+  }
+  if (c.kv_heads < 2) return;
+  const auto ranks = cpu::pack_shards(c, coded, 2, 1);
+  EXPECT_EQ(cpu::compute_logits(ranks, expected.prompt, settings),
+            cpu::compute_logits(cpu::pack_shards(c, meant, 2, 1), expected.prompt, settings));
+}
+
+TEST_P(GgufGolden, TakesTheRoomOfItsCodes) {
+  const auto expected = read();
+  const auto& c = expected.model.configuration;
+  const meant_weights meant(c, *expected.model.tensors, data_type::f32);
+  if (meant.count() == 0) return;
+  EXPECT_TRUE(quantization_in_words(expected.model).ends_with("(gguf)"));
+  EXPECT_THROW((void)quantize(expected.model, rounding::int8), model_error);
+  EXPECT_LT(cpu::packed_bytes(*cpu::pack_model(c, *expected.model.tensors, 1)),
+            cpu::packed_bytes(*cpu::pack_model(c, meant, 1)) * 3 / 4);
+}
+
+INSTANTIATE_TEST_SUITE_P(OfEachFile, GgufGolden,
+                         ::testing::Values("llama3-k", "llama-legacy", "qwen2-q8_0", "qwen3-yarn-f16", "qwen3moe-mxfp4",
+                                           "mixtral-q4_0", "phi3-q5_1", "llama-linear-bf16"),
                          [](const auto& each) {
                            std::string name = each.param;
                            std::replace(name.begin(), name.end(), '-', '_');

@@ -127,5 +127,32 @@ TEST(Mutations, AnyQuantizedFilesArePackedOrRefused) {
   }
 }
 
+TEST(Mutations, AnyGgufFileIsPackedOrRefused) {
+  const auto path = std::filesystem::path(GODWIT_SOURCE_DIR) / "tests/gpu/model/golden/gguf";
+  for (const std::string name : {"llama-legacy", "qwen3moe-mxfp4", "phi3-q5_1"}) {
+    const auto files = directory_source(path / name);
+    const auto good = files->find("model.gguf").value();
+    std::uint32_t opened = 0;
+    constexpr std::uint32_t rounds = 400;
+    for (std::uint32_t round = 0; round < rounds; ++round) {
+      dice random(round);
+      std::vector<std::byte> bytes(good.begin(), good.end());
+      for (auto times = 1 + random.below(3); times > 0; --times) mutate_anywhere(bytes, random);
+      const auto result = open_gguf(memory_source("mutated", {{"m.gguf", bytes}}), "m.gguf");
+      if (!result) {
+        const std::string line = result.error().what();
+        EXPECT_THAT(line, ::testing::Not(::testing::HasSubstr("\n"))) << round;
+        EXPECT_LT(line.size(), 800U) << line;
+        continue;
+      }
+      ++opened;
+      EXPECT_GT(cpu::packed_bytes(*cpu::pack_model(result->configuration, *result->tensors, 1)), 0U) << round;
+      (void)result->tokens->encode("a b<|im_end|> aa", true);
+    }
+    EXPECT_GT(opened, 0U) << name;
+    EXPECT_LT(opened, rounds) << name;
+  }
+}
+
 } // namespace
 } // namespace godwit::gpu::model

@@ -17,9 +17,9 @@ enum class data_type : std::uint8_t { bf16, f16, f32 };
 enum class family : std::uint8_t { llama, mistral, qwen2, qwen3, mixtral, qwen3_moe, phi3 };
 
 /// Rotary embedding, as in config.json's rope_theta and rope_scaling. `none`, `linear` (positions / factor),
-/// `llama3` and `yarn` (Peng et al., "YaRN", section 3) are known.
+/// `llama3` and `yarn` (Peng et al., "YaRN", section 3) are known; `factors` is what GGUF files say of Llama 3's.
 struct rope_config {
-  enum class scaling_kind : std::uint8_t { none, linear, llama3, yarn };
+  enum class scaling_kind : std::uint8_t { none, linear, llama3, yarn, factors };
   double theta = 10000.0;
   scaling_kind scaling = scaling_kind::none;
   double factor = 1.0;
@@ -32,6 +32,7 @@ struct rope_config {
   double fast_rotations = 32.0;
   double slow_rotations = 1.0;
   bool whole_pairs = true;
+  std::vector<float> factors;    ///< of `factors`: what each pair of a head turns slower by
   double attention_factor = 1.0; ///< queries and keys are multiplied by it as they turn
 };
 
@@ -46,7 +47,7 @@ struct mixture_config {
 /// How files keep the matrices of layers in fewer bits, as config.json's quantization_config says. Which matrices, and
 /// how many of their weights share a scale, is for the tensors to say.
 struct quantization_config {
-  enum class method_kind : std::uint8_t { none, fp8, compressed, gptq, awq };
+  enum class method_kind : std::uint8_t { none, fp8, compressed, gptq, awq, gguf };
   method_kind method = method_kind::none;
   /// gptq: the files say of a zero one less than it is.
   bool zeros_less_one = false;

@@ -19,8 +19,8 @@ namespace godwit::gpu::model {
 /// A model, opened and checked: what config.json promises is there, with the right shapes and types, and every id of
 /// the tokenizer lies below the vocabulary's size. Cheap to copy; all parts are immutable and shared.
 struct model_directory {
-  std::string name; ///< last part of the directory's path, or "default"; what /v1/models shows
-  std::string path; ///< of the directory, as it was given; empty: no directory
+  std::string name; ///< last part of the path, without ".gguf", or "default"; what /v1/models shows
+  std::string path; ///< of the directory or file, as it was given; empty: none
   config configuration;
   std::shared_ptr<const weights> tensors; ///< keeps the files mapped
   std::shared_ptr<const tokenizer> tokens;
@@ -39,6 +39,14 @@ struct model_directory {
 /// tokenizer_config.json (optional), model.safetensors or model.safetensors.index.json with its shards. Reads no
 /// weights yet (they are mapped).
 [[nodiscard]] protocols::expected<model_directory, model_error> open_model(std::shared_ptr<const file_source> files);
-[[nodiscard]] protocols::expected<model_directory, model_error> open_model(const std::filesystem::path& directory);
+
+/// Opens a model of llama.cpp: a GGUF file (versions 2 and 3; the first of several where it is split) of the
+/// architectures llama, qwen2, qwen3, qwen3moe and phi3, with its tokenizer and chat template. Matrices in codes stay
+/// so (docs/serving.md, "GGUF files").
+[[nodiscard]] protocols::expected<model_directory, model_error> open_gguf(std::shared_ptr<const file_source> files,
+                                                                          const std::string& file);
+
+/// Either: a directory, which may also be one of a single model in GGUF, or a GGUF file.
+[[nodiscard]] protocols::expected<model_directory, model_error> open_model(const std::filesystem::path& path);
 
 } // namespace godwit::gpu::model

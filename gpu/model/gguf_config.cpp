@@ -1,0 +1,213 @@
+#include "model/gguf_blocks.hpp"
+#include "model/gguf_model.hpp"
+#include "model/json_reader.hpp"
+
+#include <boost/json/array.hpp>
+#include <boost/json/object.hpp>
+#include <boost/json/serialize.hpp>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstring>
+
+namespace godwit::gpu::model {
+
+namespace json = boost::json;
+
+namespace {
+
+constexpr auto frequencies = "rope_freqs.weight";
+
+struct known_architecture {
+  std::string_view name; ///< general.architecture
+  std::string_view as;   ///< Hugging Face's
+};
+constexpr std::array architectures{
+    known_architecture{"llama", "LlamaForCausalLM"}, known_architecture{"qwen2", "Qwen2ForCausalLM"},
+    known_architecture{"qwen3", "Qwen3ForCausalLM"}, known_architecture{"qwen3moe", "Qwen3MoeForCausalLM"},
+    known_architecture{"phi3", "Phi3ForCausalLM"}};
+
+/// The keys of one architecture, and what config.json calls them.
+class config_writer {
+public:
+  explicit config_writer(const gguf_model& model) : model_(model), head_(model.head()) {
+    const auto name = head_.text("general.architecture");
+    if (!name) throw model_error(head_.name(), "has no \"general.architecture\"; is it a model's file?");
+    const auto* const known = std::ranges::find(architectures, *name, &known_architecture::name);
+    if (known == architectures.end()) {
+      std::string all;
+      for (const auto& one : architectures) all += (all.empty() ? "" : ", ") + in_quotes(one.name);
+      head_.fail("general.architecture", "is " + in_quotes(*name) + ", which is not supported; supported: " + all);
+    }
+    prefix_ = *name;
+    const bool mixtral = *name == "llama" && integer("expert_count").value_or(0) > 0;
+    out_["architectures"] = json::array{mixtral ? "MixtralForCausalLM" : known->as};
+  }
+
+  std::string write() {
+    sizes();
+    experts();
+    extras();
+    rope();
+    tokens();
+    return json::serialize(out_);
+  }
+
+private:
+  [[nodiscard]] std::string key(std::string_view name) const { return prefix_ + "." + std::string(name); }
+  [[nodiscard]] std::optional<std::int64_t> integer(std::string_view name) const { return head_.integer(key(name)); }
+  [[nodiscard]] std::optional<double> number(std::string_view name) const { return head_.number(key(name)); }
+  [[nodiscard]] std::int64_t required(std::string_view name) const {
+    const auto value = integer(name);
+    if (!value) throw model_error(head_.name(), in_quotes(key(name)) + " is missing");
+    if (*value < 1) head_.fail(key(name), "must be at least 1");
+    return *value;
+  }
+  /// One for all layers, however it is written.
+  [[nodiscard]] std::int64_t same_in_all_layers(std::string_view name) const {
+    const auto name_of = key(name);
+    if (!head_.is_array(name_of)) return required(name);
+    const auto all = head_.numbers(name_of).value_or(std::vector<double>{});
+    if (all.empty() || std::ranges::count(all, all.front()) != static_cast<std::ptrdiff_t>(all.size()) ||
+        all.front() < 1 || all.front() > 1e9)
+      head_.fail(name_of, "differs from layer to layer, which is not supported");
+    return static_cast<std::int64_t>(all.front());
+  }
+  [[nodiscard]] bool has_tensor(std::string_view name) const { return model_.find(name) != nullptr; }
+
+  void sizes() {
+    const auto* embeddings = model_.find("token_embd.weight");
+    if (embeddings == nullptr || embeddings->shape.size() != 2)
+      throw model_error(head_.name(), "has no tensor \"token_embd.weight\" of two dimensions");
+    out_["vocab_size"] = embeddings->shape[0];
+    out_["hidden_size"] = required("embedding_length");
+    out_["num_hidden_layers"] = required("block_count");
+    out_["intermediate_size"] = same_in_all_layers("feed_forward_length");
+    const auto heads = same_in_all_layers("attention.head_count");
+    out_["num_attention_heads"] = heads;
+    out_["num_key_value_heads"] =
+        head_.has(key("attention.head_count_kv")) ? same_in_all_layers("attention.head_count_kv") : heads;
+    const auto hidden = required("embedding_length");
+    head_size_ = integer("attention.key_length").value_or(hidden / heads);
+    if (integer("attention.value_length").value_or(head_size_) != head_size_)
+      head_.fail(key("attention.value_length"), "differs from attention.key_length, which is not supported");
+    if (integer("rope.dimension_count").value_or(head_size_) != head_size_)
+      head_.fail(key("rope.dimension_count"), "is not the size of a head, " + std::to_string(head_size_) +
+                                                  ": rotating part of a head is not supported");
+    out_["head_dim"] = head_size_;
+    out_["max_position_embeddings"] = required("context_length");
+    const auto epsilon = number("attention.layer_norm_rms_epsilon");
+    if (!epsilon) throw model_error(head_.name(), in_quotes(key("attention.layer_norm_rms_epsilon")) + " is missing");
+    out_["rms_norm_eps"] = *epsilon;
+  }
+
+  void experts() {
+    const auto count = integer("expert_count").value_or(0);
+    if (count == 0) return;
+    if (integer("expert_shared_count").value_or(0) != 0 ||
+        integer("expert_shared_feed_forward_length").value_or(0) != 0)
+      head_.fail(key("expert_shared_count"), "shared experts are not supported");
+    out_["num_local_experts"] = count; // Mixtral
+    out_["num_experts"] = count;       // Qwen3-MoE
+    out_["num_experts_per_tok"] = required("expert_used_count");
+    out_["norm_topk_prob"] = true; // as llama.cpp has both
+    if (const auto inner = integer("expert_feed_forward_length")) out_["moe_intermediate_size"] = *inner;
+  }
+
+  void extras() {
+    out_["attention_bias"] = has_tensor("blk.0.attn_q.bias");
+    out_["mlp_bias"] = has_tensor("blk.0.ffn_gate.bias");
+    out_["tie_word_embeddings"] = !has_tensor("output.weight");
+    const auto window = integer("attention.sliding_window").value_or(0);
+    out_["sliding_window"] = nullptr;
+    if (window > 0 && prefix_ == "phi3") out_["sliding_window"] = window; // llama.cpp knows of none elsewhere
+  }
+
+  void rope() {
+    out_["rope_theta"] = number("rope.freq_base").value_or(10000.0);
+    for (const auto* name : {"rope_factors_long.weight", "rope_factors_short.weight"})
+      if (has_tensor(name)) throw model_error(head_.name(), in_quotes(name) + ": longrope is not supported");
+    const auto kind = head_.text(key("rope.scaling.type")).value_or("none");
+    if (kind == "none") return;
+    if (has_tensor(frequencies))
+      head_.fail(key("rope.scaling.type"),
+                 std::string("stands beside ") + in_quotes(frequencies) + ", which says another");
+    json::object scaling{{"rope_type", kind}};
+    scaling["factor"] = number("rope.scaling.factor").value_or(1.0);
+    if (kind == "yarn") {
+      if (const auto length = integer("rope.scaling.original_context_length"))
+        scaling["original_max_position_embeddings"] = *length;
+      if (const auto fast = number("rope.scaling.yarn_beta_fast")) scaling["beta_fast"] = *fast;
+      if (const auto slow = number("rope.scaling.yarn_beta_slow")) scaling["beta_slow"] = *slow;
+      for (const auto* name :
+           {"rope.scaling.attn_factor", "rope.scaling.yarn_attn_factor", "rope.scaling.yarn_ext_factor"})
+        if (number(name).value_or(1.0) != 1.0) head_.fail(key(name), "other than 1 is not supported");
+    }
+    out_["rope_scaling"] = std::move(scaling);
+  }
+
+  /// llama.cpp ends an answer at whatever is spelled like the end of one, besides what the file calls so.
+  void tokens() {
+    if (const auto bos = head_.integer("tokenizer.ggml.bos_token_id")) out_["bos_token_id"] = *bos;
+    json::array ends;
+    const auto add = [&](std::int64_t id) {
+      if (std::ranges::find(ends, json::value(id)) == ends.end()) ends.emplace_back(id);
+    };
+    for (const auto* name : {"eos", "eot", "eom"})
+      if (const auto id = head_.integer("tokenizer.ggml." + std::string(name) + "_token_id")) add(*id);
+    constexpr std::array spelled{"<|eot_id|>", "<|im_end|>",    "<|end|>", "<|return|>",     "<|call|>",
+                                 "<|eom_id|>", "<|endoftext|>", "</s>",    "<|end_of_text|>"};
+    const auto texts = head_.texts("tokenizer.ggml.tokens").value_or(std::vector<std::string_view>{});
+    const auto kinds = head_.numbers("tokenizer.ggml.token_type").value_or(std::vector<double>{});
+    constexpr double control = 3;
+    for (std::size_t id = 0; id < texts.size() && id < kinds.size(); ++id)
+      if (kinds[id] == control && std::ranges::find(spelled, texts[id]) != spelled.end())
+        add(static_cast<std::int64_t>(id));
+    if (!ends.empty()) out_["eos_token_id"] = std::move(ends);
+  }
+
+  const gguf_model& model_;
+  const gguf_file& head_;
+  std::string prefix_;
+  std::int64_t head_size_ = 0;
+  json::object out_;
+};
+
+/// What a token's embedding, or a matrix, is kept in.
+data_type type_of(const gguf_model& model) {
+  // Norms are F32 whatever the matrices are.
+  const auto plain_of = [&](const char* name) {
+    const auto* tensor = model.find(name);
+    return tensor == nullptr ? std::nullopt : plain_type_of(tensor->type);
+  };
+  for (const auto* name : {"blk.0.attn_q.weight", "blk.0.attn_qkv.weight"})
+    if (const auto type = plain_of(name)) return *type;
+  return data_type::bf16;
+}
+
+} // namespace
+
+std::string gguf_config_json(const gguf_model& model) { return config_writer(model).write(); }
+
+void complete_gguf_config(const gguf_model& model, config& out) {
+  out.type = type_of(model);
+  for (const auto& part : model.parts())
+    for (const auto& [name, tensor] : part.tensors())
+      if (block_of(tensor.type) && !plain_type_of(tensor.type))
+        out.quantization.method = quantization_config::method_kind::gguf;
+  const auto* factors = model.find(frequencies);
+  if (factors == nullptr) return;
+  const auto type = plain_type_of(factors->type);
+  if (type != data_type::f32 || factors->shape != std::vector<std::uint64_t>{out.head_size / 2})
+    model.head().fail(frequencies, "must be F32, one for each pair of a head");
+  out.rope.scaling = rope_config::scaling_kind::factors;
+  for (std::uint32_t pair = 0; pair < out.head_size / 2; ++pair) {
+    float factor = 0;
+    std::memcpy(&factor, factors->bytes.data() + pair * sizeof factor, sizeof factor);
+    if (!(factor > 0) || !std::isfinite(factor)) model.head().fail(frequencies, "must be of numbers above 0");
+    out.rope.factors.push_back(factor);
+  }
+}
+
+} // namespace godwit::gpu::model

@@ -1,0 +1,418 @@
+// GGUF files: what llama.cpp's own library says of them (golden/make_gguf.py), and what is refused.
+#include "gpu/model/gguf_files.hpp"
+#include "gpu/model/model_files.hpp"
+
+#include "cpu/packing.hpp"
+#include "model/coded_matrix.hpp"
+#include "model/gguf_blocks.hpp"
+#include "model/gguf_model.hpp"
+#include "model/widen.hpp"
+
+#include <godwit/gpu/model/fingerprint.hpp>
+#include <godwit/gpu/model/quantize.hpp>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <fstream>
+#include <functional>
+#include <iterator>
+
+namespace godwit::gpu::model {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using tests::gguf_builder;
+using tests::small_gguf;
+
+protocols::expected<model_directory, model_error> open_built(const gguf_builder& from,
+                                                             const std::string& name = "small.gguf") {
+  return open_gguf(memory_source("files", {{name, from.build()}}), name);
+}
+std::string error_of(const gguf_builder& from) {
+  const auto opened = open_built(from);
+  return opened ? std::string() : opened.error().what();
+}
+/// Of a file in which one thing has been changed.
+std::string error_with(const std::function<void(gguf_builder&)>& change) {
+  auto builder = small_gguf();
+  change(builder);
+  return error_of(builder);
+}
+std::vector<float> floats_of(const tensor_view& view) {
+  std::vector<float> out(view.bytes / bytes_of(view.type));
+  for (std::size_t i = 0; i < out.size(); ++i) out[i] = widen(view.type, view.data + i * bytes_of(view.type));
+  return out;
+}
+
+TEST(Gguf, AModelIsWhatItsFileSays) {
+  const auto model = open_built(small_gguf());
+  ASSERT_TRUE(model) << model.error().what();
+  EXPECT_EQ(model->name, "small");
+  const auto& c = model->configuration;
+  EXPECT_EQ(c.kind, family::llama);
+  EXPECT_EQ(c.vocabulary, 259U);
+  EXPECT_EQ(c.hidden, 8U);
+  EXPECT_EQ(c.intermediate, 12U);
+  EXPECT_EQ(c.heads, 2U);
+  EXPECT_EQ(c.kv_heads, 1U);
+  EXPECT_EQ(c.head_size, 4U);
+  EXPECT_EQ(c.positions_max, 64U);
+  EXPECT_EQ(c.rope.theta, 10000.0);
+  EXPECT_EQ(c.type, data_type::f32);
+  EXPECT_TRUE(c.tied_embeddings);
+  EXPECT_EQ(c.bos, 0);
+  EXPECT_THAT(c.eos, ::testing::UnorderedElementsAre(0, 2)) << "<|im_end|> ends a turn, as llama.cpp has it";
+  EXPECT_EQ(model->tokens->encode("a<|im_end|>", true), (std::vector<protocols::token_id>{3 + 'a', 2}));
+  EXPECT_EQ(quantization_in_words(*model), "");
+}
+
+// llama.cpp turns pairs of neighbours, so its rows take turns between the halves of a head.
+TEST(Gguf, QueriesAndKeysHaveTheOrderOfHuggingFace) {
+  const auto builder = small_gguf();
+  const auto model = open_built(builder);
+  ASSERT_TRUE(model);
+  const auto* in_file = reinterpret_cast<const float*>(small_gguf().find("blk.0.attn_q.weight").bytes.data());
+  const float first = *in_file;
+  const auto values = floats_of(*model->tensors->find("model.layers.0.self_attn.q_proj.weight"));
+  // Two heads of four rows: 0, 2, 1, 3.
+  for (const auto& [row, from] : {std::pair{0, 0}, {1, 2}, {2, 1}, {3, 3}, {4, 4}, {5, 6}, {6, 5}, {7, 7}})
+    for (int column = 0; column < 8; ++column)
+      EXPECT_EQ(values[static_cast<std::size_t>(row * 8 + column)], first + static_cast<float>(from * 8 + column));
+  const auto other = floats_of(*model->tensors->find("model.layers.0.self_attn.v_proj.weight"));
+  EXPECT_EQ(other[8], other[0] + 8) << "values do not turn";
+}
+
+TEST(Gguf, ChatTemplatesAndSpecialTokensAreTaken) {
+  auto builder = small_gguf();
+  builder.put_text("tokenizer.chat_template", "{{ messages[0].content }}");
+  auto model = open_built(builder);
+  ASSERT_TRUE(model);
+  EXPECT_EQ(model->chat_template, "{{ messages[0].content }}");
+  EXPECT_EQ(model->tool_template, std::nullopt);
+  builder.put_text("tokenizer.chat_template.tool_use", "{{ tools }}");
+  model = open_built(builder);
+  ASSERT_TRUE(model);
+  EXPECT_EQ(model->tool_template, "{{ tools }}");
+  EXPECT_THAT(model->special_tokens, ::testing::Contains(::testing::Pair("eos_token", "<|endoftext|>")));
+}
+
+TEST(Gguf, TwoFilesWithOtherWeightsAreOtherModels) {
+  const auto print = [](const gguf_builder& of) {
+    const auto model = open_built(of);
+    return fingerprint(model->configuration, *model->tensors);
+  };
+  auto other = small_gguf();
+  EXPECT_EQ(print(other), print(small_gguf()));
+  other.find("blk.0.ffn_up.weight").bytes[0] ^= std::byte{1};
+  EXPECT_NE(print(other), print(small_gguf()));
+}
+
+// What is refused.
+
+TEST(GgufRefuses, WhatIsNoSuchFile) {
+  const auto error = [](std::vector<std::byte> bytes) {
+    const auto opened = open_gguf(memory_source("files", {{"a.gguf", std::move(bytes)}}), "a.gguf");
+    return opened ? std::string() : std::string(opened.error().what());
+  };
+  EXPECT_THAT(error({}), HasSubstr("a.gguf: is no GGUF file"));
+  EXPECT_THAT(error(tests::bytes_of_text("GGUF")), HasSubstr("truncated"));
+  EXPECT_THAT(error(tests::bytes_of_text("PK\x03\x04 and so on")), HasSubstr("is no GGUF file"));
+  EXPECT_THAT(error_with([](auto& b) { b.version = 1; }), HasSubstr("of version 1 of GGUF; supported: 2 and 3"));
+  EXPECT_THAT(error_with([](auto& b) { b.version = 0x03000000; }), HasSubstr("big-endian"));
+  EXPECT_THAT(error_with([](auto& b) { b.keys_more = std::uint64_t{1} << 40U; }), HasSubstr("at most"));
+  EXPECT_NE(error_with([](auto& b) { b.keys_more = 1; }), "");
+}
+
+TEST(GgufRefuses, AnyFileThatEndsTooEarly) {
+  const auto whole = small_gguf().build();
+  // Behind the last tensor there may be padding.
+  for (std::size_t size = 4; size + 64 < whole.size(); size += 1 + size / 50) {
+    std::vector<std::byte> part(whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(size));
+    const auto opened = open_gguf(memory_source("files", {{"a.gguf", part}}), "a.gguf");
+    ASSERT_FALSE(opened) << size;
+    EXPECT_THAT(opened.error().what(), HasSubstr("beyond the end of the file")) << size;
+  }
+}
+
+TEST(GgufRefuses, ModelsOfAnotherArchitecture) {
+  EXPECT_THAT(
+      error_with([](auto& b) { b.put_text("general.architecture", "gemma3"); }),
+      AllOf(HasSubstr("\"general.architecture\" is \"gemma3\", which is not supported"), HasSubstr("\"qwen3moe\"")));
+  EXPECT_THAT(error_with([](auto& b) { b.remove("general.architecture"); }),
+              HasSubstr("has no \"general.architecture\""));
+  EXPECT_THAT(error_with([](auto& b) { b.put_u32("llama.rope.dimension_count", 2); }), HasSubstr("rotating part"));
+  EXPECT_THAT(error_with([](auto& b) { b.put_text("llama.rope.scaling.type", "longrope"); }), HasSubstr("longrope"));
+  EXPECT_THAT(error_with([](auto& b) {
+                b.put_i32s("llama.feed_forward_length", {12, 13});
+              }),
+              HasSubstr("differs from layer to layer"));
+  EXPECT_EQ(error_with([](auto& b) { b.put_i32s("llama.feed_forward_length", {12}); }), "");
+  EXPECT_THAT(error_with([](auto& b) { b.put_u32("llama.expert_count", 4); }), HasSubstr("expert_used_count"));
+}
+
+TEST(GgufRefuses, KeysThatMakeNoSense) {
+  EXPECT_THAT(error_with([](auto& b) { b.remove("llama.block_count"); }),
+              HasSubstr("\"llama.block_count\" is missing"));
+  EXPECT_THAT(error_with([](auto& b) { b.put_text("llama.block_count", "1"); }), HasSubstr("must be an integer"));
+  EXPECT_THAT(error_with([](auto& b) { b.put_u32("llama.block_count", 0); }), HasSubstr("must be at least 1"));
+  EXPECT_THAT(error_with([](auto& b) { b.put_u32("llama.block_count", 1U << 30U); }), HasSubstr("num_hidden_layers"));
+  EXPECT_THAT(error_with([](auto& b) { b.put_u32("general.alignment", 24); }), HasSubstr("power of two"));
+  EXPECT_THAT(error_with([](auto& b) { b.put_f32("llama.rope.freq_base", -1); }), HasSubstr("rope_theta"));
+  EXPECT_THAT(error_with([](auto& b) { b.put_raw("some.key", 77, {}); }), HasSubstr("of type 77"));
+  EXPECT_THAT(error_with([](auto& b) {
+                std::vector<std::byte> array(12); // of arrays
+                array[0] = std::byte{9};
+                b.put_raw("some.key", 9, array);
+              }),
+              HasSubstr("array of type 9"));
+  EXPECT_THAT(error_with([](auto& b) {
+                std::vector<std::byte> array(12, std::byte{0xFF}); // of so many floats
+                array[0] = std::byte{6}, array[1] = array[2] = array[3] = std::byte{0};
+                b.put_raw("some.key", 9, array);
+              }),
+              HasSubstr("too long an array"));
+  EXPECT_THAT(error_with([](auto& b) {
+                std::vector<std::byte> array(12, std::byte{0x7F}); // of so many texts
+                array[0] = std::byte{8}, array[1] = array[2] = array[3] = std::byte{0};
+                b.put_raw("some.key", 9, array);
+              }),
+              HasSubstr("beyond the end"));
+}
+
+TEST(GgufRefuses, TensorsThatDoNotGoWithTheKeys) {
+  EXPECT_THAT(error_with([](auto& b) { b.find("blk.0.attn_q.weight").name = "blk.0.attn_x.weight"; }),
+              HasSubstr("has no tensor \"blk.0.attn_q.weight\""));
+  EXPECT_THAT(error_with([](auto& b) {
+                b.find("blk.0.attn_q.weight").shape = {4, 8};
+              }),
+              HasSubstr("\"blk.0.attn_q.weight\" has the shape [4, 8]; its rows and columns should be [8, 8]"));
+  EXPECT_THAT(error_with([](auto& b) { b.find("blk.0.attn_q.weight").shape = {8, 4}; }), HasSubstr("has the shape"));
+  EXPECT_THAT(error_with([](auto& b) { b.find("output_norm.weight").shape = {2, 4}; }), HasSubstr("has the shape"));
+  EXPECT_THAT(error_with([](auto& b) { b.find("output_norm.weight").shape = {}; }), HasSubstr("has the shape []"));
+  EXPECT_THAT(error_with([](auto& b) {
+                b.tensors.push_back({"blk.0.attn_sinks.weight", 0, {1}, std::vector<std::byte>(4), 0});
+              }),
+              HasSubstr("\"blk.0.attn_sinks.weight\" is a tensor that such a model"));
+  EXPECT_THAT(error_with([](auto& b) { b.tensors.push_back(b.tensors.front()); }), HasSubstr("is there twice"));
+  EXPECT_THAT(error_with([](auto& b) { b.find("blk.0.attn_q.weight").type = 19; }), HasSubstr("ggml's type 19"));
+  EXPECT_THAT(error_with([](auto& b) { b.find("blk.0.attn_q.weight").type = 8; }),
+              HasSubstr("no multiple of 32 as Q8_0"));
+  EXPECT_THAT(error_with([](auto& b) { b.find("blk.0.attn_q.weight").misplaced = 4; }), HasSubstr("general.alignment"));
+  EXPECT_THAT(error_with([](auto& b) { b.find("blk.0.ffn_down.weight").misplaced = 1U << 20U; }),
+              HasSubstr("beyond the end"));
+  EXPECT_THAT(error_with([](auto& b) { b.find("blk.0.ffn_down.weight").misplaced = ~std::uint64_t{0} << 20U; }),
+              HasSubstr("beyond the end"));
+  EXPECT_THAT(error_with([](auto& b) {
+                b.find("blk.0.ffn_down.weight").shape = {1ULL << 40U, 1ULL << 40U};
+              }),
+              HasSubstr("overflows"));
+  EXPECT_THAT(error_with([](auto& b) {
+                b.find("blk.0.ffn_down.weight").shape = {1, 1, 1, 1, 96};
+              }),
+              HasSubstr("more than 4 dimensions"));
+}
+
+TEST(GgufRefuses, TokenizersThatWouldCutTextsInAnotherWay) {
+  EXPECT_THAT(error_with([](auto& b) { b.put_text("tokenizer.ggml.pre", "exaone"); }),
+              AllOf(HasSubstr("\"tokenizer.ggml.pre\" is \"exaone\""), HasSubstr("\"qwen2\"")));
+  EXPECT_THAT(error_with([](auto& b) { b.remove("tokenizer.ggml.pre"); }), HasSubstr("is missing"));
+  EXPECT_THAT(error_with([](auto& b) { b.put_text("tokenizer.ggml.model", "bert"); }), HasSubstr("is \"bert\""));
+  EXPECT_THAT(error_with([](auto& b) { b.remove("tokenizer.ggml.tokens"); }),
+              HasSubstr("has no \"tokenizer.ggml.tokens\""));
+  EXPECT_THAT(error_with([](auto& b) { b.remove("tokenizer.ggml.merges"); }),
+              HasSubstr("has no \"tokenizer.ggml.merges\""));
+  EXPECT_THAT(error_with([](auto& b) { b.put_i32s("tokenizer.ggml.token_type", {1}); }), HasSubstr("as many entries"));
+  EXPECT_THAT(error_with([](auto& b) { b.put_texts("tokenizer.ggml.merges", {"one"}); }),
+              HasSubstr("read as tokenizer.json"));
+  EXPECT_THAT(error_with([](auto& b) {
+                b.put_flag("tokenizer.ggml.add_bos_token", true);
+                b.put_u32("tokenizer.ggml.bos_token_id", 5000);
+              }),
+              HasSubstr("bos_token_id"));
+  EXPECT_THAT(error_with([](auto& b) { b.put_u32("tokenizer.ggml.eos_token_id", 5000); }), HasSubstr("eos_token_id"));
+  EXPECT_THAT(error_with([](auto& b) {
+                b.put_text("tokenizer.ggml.model", "llama");
+                b.remove("tokenizer.ggml.pre");
+              }),
+              HasSubstr("tokenizer.ggml.scores"));
+}
+
+// Where the files are.
+
+void write(const std::filesystem::path& path, const std::vector<std::byte>& bytes) {
+  std::ofstream(path, std::ios::binary)
+      .write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
+}
+
+TEST(GgufFiles, AreOpenedByThemselvesOrAsTheOnlyOneOfADirectory) {
+  const tests::scratch_directory scratch("gguf-files");
+  const auto file = scratch.path() / "small-q8.gguf";
+  write(file, small_gguf().build());
+  for (const auto& path : {file, scratch.path()}) {
+    const auto model = open_model(path);
+    ASSERT_TRUE(model) << model.error().what();
+    EXPECT_EQ(model->name, "small-q8");
+    EXPECT_EQ(model->path, path.string());
+  }
+  write(scratch.path() / "mmproj-small.gguf", small_gguf().build()); // of pictures, beside a model
+  EXPECT_TRUE(open_model(scratch.path()));
+  write(scratch.path() / "other.gguf", small_gguf().build());
+  const auto two = open_model(scratch.path());
+  ASSERT_FALSE(two);
+  EXPECT_THAT(two.error().what(), AllOf(HasSubstr("2 models in GGUF files"), HasSubstr("other.gguf")));
+  EXPECT_THAT(open_model(scratch.path() / "none.gguf").error().what(),
+              HasSubstr("is neither a Hugging Face model directory nor a GGUF file"));
+}
+
+/// The tensors of a model in two files.
+std::pair<gguf_builder, gguf_builder> in_two_files() {
+  auto first = small_gguf();
+  gguf_builder second;
+  for (std::uint32_t part = 0; part < 2; ++part) {
+    auto& one = part == 0 ? first : second;
+    one.put_u32("split.no", part);
+    one.put_u32("split.count", 2);
+  }
+  second.tensors = {first.tensors.begin() + 4, first.tensors.end()};
+  first.tensors.resize(4);
+  return {first, second};
+}
+
+TEST(GgufFiles, AModelInSeveralIsOpenedByTheFirst) {
+  const auto [first, second] = in_two_files();
+  const auto error = [](std::map<std::string, std::vector<std::byte>, std::less<>> files,
+                        const std::string& name = "m-00001-of-00002.gguf") {
+    const auto opened = open_gguf(memory_source("files", std::move(files)), name);
+    return opened ? opened->name : std::string(opened.error().what());
+  };
+  EXPECT_EQ(error({{"m-00001-of-00002.gguf", first.build()}, {"m-00002-of-00002.gguf", second.build()}}), "m");
+  EXPECT_THAT(error({{"m-00001-of-00002.gguf", first.build()}}), HasSubstr("\"m-00002-of-00002.gguf\": is not there"));
+  EXPECT_THAT(error({{"m-00001-of-00002.gguf", first.build()}, {"m-00002-of-00002.gguf", first.build()}}),
+              HasSubstr("split.no"));
+  EXPECT_THAT(error({{"m-00002-of-00002.gguf", second.build()}}, "m-00002-of-00002.gguf"),
+              HasSubstr("give the first, \"m-00001-of-00002.gguf\""));
+  EXPECT_THAT(error({{"m.gguf", first.build()}}, "m.gguf"),
+              HasSubstr("whose names should end in \"-00001-of-00002.gguf\""));
+  auto again = second;
+  again.tensors.push_back(first.tensors.front());
+  EXPECT_THAT(error({{"m-00001-of-00002.gguf", first.build()}, {"m-00002-of-00002.gguf", again.build()}}),
+              HasSubstr("is also in m-00001"));
+}
+
+// What ggml says.
+
+std::filesystem::path goldens() { return std::filesystem::path(GODWIT_SOURCE_DIR) / "tests/gpu/model/golden/gguf"; }
+std::vector<std::byte> bytes_of_file(const std::filesystem::path& path) {
+  std::ifstream in(path, std::ios::binary);
+  const std::string text{std::istreambuf_iterator<char>(in), {}};
+  if (text.empty()) throw std::runtime_error(path.string() + " is not there");
+  return tests::bytes_of_text(text);
+}
+
+class GgufBlocks : public ::testing::TestWithParam<std::pair<const char*, std::uint32_t>> {};
+
+TEST_P(GgufBlocks, MeanWhatGgmlSays) {
+  const auto [name, type] = GetParam();
+  constexpr std::uint64_t rows = 6, columns = 256;
+  const auto file = bytes_of_file(goldens() / "blocks" / (std::string(name) + ".bin"));
+  const auto block = block_of(type);
+  ASSERT_TRUE(block);
+  EXPECT_EQ(block->name, name);
+  const auto size = rows * columns / block->values * block->bytes;
+  ASSERT_EQ(file.size(), size + rows * columns * sizeof(float));
+  std::vector<float> expected(rows * columns);
+  std::memcpy(expected.data(), file.data() + size, expected.size() * sizeof(float));
+  const auto bytes = std::span(file).first(size);
+  std::vector<float> values(columns);
+  const auto matrix = make_gguf_matrix(type, rows, columns, bytes);
+  ASSERT_EQ(matrix == nullptr, plain_type_of(type).has_value());
+  for (std::uint64_t row = 0; row < rows; ++row) {
+    const std::vector<float> of_row(expected.begin() + static_cast<std::ptrdiff_t>(row * columns),
+                                    expected.begin() + static_cast<std::ptrdiff_t>((row + 1) * columns));
+    if (matrix)
+      matrix->values(row, 0, values);
+    else
+      for (std::uint64_t i = 0; i < columns; ++i)
+        values[i] = widen(*plain_type_of(type), bytes.data() + (row * columns + i) * block->bytes);
+    EXPECT_EQ(values, of_row) << "row " << row;
+    if (matrix == nullptr) continue;
+    std::vector<float> some(57); // from the middle of a block into the next
+    matrix->values(row, 123, some);
+    EXPECT_TRUE(std::equal(some.begin(), some.end(), of_row.begin() + 123));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(OfEachType, GgufBlocks,
+                         ::testing::Values(std::pair{"F32", 0U}, std::pair{"F16", 1U}, std::pair{"Q4_0", 2U},
+                                           std::pair{"Q4_1", 3U}, std::pair{"Q5_0", 6U}, std::pair{"Q5_1", 7U},
+                                           std::pair{"Q8_0", 8U}, std::pair{"Q2_K", 10U}, std::pair{"Q3_K", 11U},
+                                           std::pair{"Q4_K", 12U}, std::pair{"Q5_K", 13U}, std::pair{"Q6_K", 14U},
+                                           std::pair{"IQ4_NL", 20U}, std::pair{"IQ4_XS", 23U}, std::pair{"BF16", 30U},
+                                           std::pair{"MXFP4", 39U}),
+                         [](const auto& each) { return std::string(each.param.first); });
+
+/// Texts and the ids that llama.cpp gives to them.
+class GgufTexts : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(GgufTexts, BecomeTheIdsThatLlamaCppGivesThem) {
+  const std::string name = GetParam();
+  const bool pieces = name.starts_with("sentencepiece");
+  // Those by bytes have one vocabulary, and differ in how texts are cut.
+  auto bytes = bytes_of_file(goldens() / "texts" / ((pieces ? name : std::string("gpt-2")) + ".gguf"));
+  if (!pieces) {
+    const gguf_file file(bytes, "gpt-2.gguf");
+    auto builder = small_gguf();
+    const auto owned = [&](const char* key) {
+      const auto texts = file.texts(key).value();
+      return std::vector<std::string>(texts.begin(), texts.end());
+    };
+    const auto tokens = owned("tokenizer.ggml.tokens");
+    builder.put_texts("tokenizer.ggml.tokens", tokens);
+    builder.put_texts("tokenizer.ggml.merges", owned("tokenizer.ggml.merges"));
+    const auto kinds = file.numbers("tokenizer.ggml.token_type").value();
+    builder.put_i32s("tokenizer.ggml.token_type", std::vector<std::int32_t>(kinds.begin(), kinds.end()));
+    builder.put_text("tokenizer.ggml.pre", name);
+    auto& table = builder.find("token_embd.weight");
+    table.shape[0] = tokens.size();
+    table.bytes.resize(tokens.size() * 8 * sizeof(float));
+    bytes = builder.build();
+  }
+  const auto model = open_gguf(memory_source("files", {{"m.gguf", bytes}}), "m.gguf");
+  ASSERT_TRUE(model) << model.error().what();
+  const auto text = bytes_of_file(goldens() / "texts" / (name + ".txt"));
+  // A line for each text, in hexadecimal digits, then the ids.
+  std::istringstream lines(tests::text_of_bytes(text));
+  std::size_t count = 0;
+  for (std::string line; std::getline(lines, line); ++count) {
+    std::istringstream words(line);
+    std::string digits;
+    bool special = false;
+    words >> special >> digits;
+    std::string said;
+    for (std::size_t i = 1; i + 1 < digits.size(); i += 2) // behind an x, so that an empty one is a word
+      said += static_cast<char>(std::stoi(digits.substr(i, 2), nullptr, 16));
+    std::vector<protocols::token_id> expected;
+    for (protocols::token_id id = 0; words >> id;) expected.push_back(id);
+    auto ids = model->tokens->prefix();
+    const auto own = model->tokens->encode(said, special);
+    ids.insert(ids.end(), own.begin(), own.end());
+    EXPECT_EQ(ids, expected) << ::testing::PrintToString(said);
+    if (!special) EXPECT_EQ(model->tokens->decode(own, false), said);
+  }
+  EXPECT_EQ(count, 14U);
+}
+
+INSTANTIATE_TEST_SUITE_P(OfEachTokenizer, GgufTexts,
+                         ::testing::Values("gpt-2", "llama-bpe", "qwen2", "smollm", "gpt-4o", "tekken", "sentencepiece",
+                                           "sentencepiece-bare"),
+                         [](const auto& each) {
+                           std::string name = each.param;
+                           std::replace(name.begin(), name.end(), '-', '_');
+                           return name;
+                         });
+
+} // namespace
+} // namespace godwit::gpu::model
