@@ -232,8 +232,8 @@ public:
     for (std::size_t i = 0; i < out.size(); ++i) out[i] = static_cast<std::uint8_t>(code_at(row, first + i) - back);
   }
   [[nodiscard]] unit unit_of(std::uint64_t row, std::uint64_t column) const final {
-    const auto [scale, zero] = stored_unit(row, column);
-    return {scale, zero - (parts_.bits == 8 ? 128 : 0)};
+    const auto stored = stored_unit(row, column);
+    return {stored.scale, stored.zero - (parts_.bits == 8 ? 128 : 0)};
   }
   [[nodiscard]] std::vector<std::span<const std::byte>> sources() const final {
     std::vector<std::span<const std::byte>> all{parts_.codes.bytes, parts_.scales.bytes};

@@ -279,7 +279,10 @@ std::optional<std::vector<double>> gguf_file::numbers(std::string_view key) cons
   if (is->type != array_kind || size == 0) fail(key, "must be an array of numbers");
   std::vector<double> out;
   out.reserve(is->count);
-  for (std::uint64_t i = 0; i < is->count; ++i) out.push_back(*number_at(is->element, is->bytes.data() + i * size));
+  for (std::uint64_t i = 0; i < is->count; ++i) {
+    out.push_back(*number_at(is->element, is->bytes.data() + i * size));
+    if (!std::isfinite(out.back())) fail(key, "must be an array of finite numbers");
+  }
   return out;
 }
 

@@ -69,9 +69,10 @@ public:
     const auto kinds = head_.numbers("tokenizer.ggml.token_type");
     if (kinds && kinds->size() != texts_.size())
       head_.fail("tokenizer.ggml.token_type", "must have as many entries as tokenizer.ggml.tokens");
-    for (std::size_t id = 0; id < texts_.size(); ++id)
-      kinds_.push_back(kinds && (*kinds)[id] >= normal && (*kinds)[id] <= byte ? static_cast<token_kind>((*kinds)[id])
-                                                                               : normal);
+    for (std::size_t id = 0; id < texts_.size(); ++id) {
+      const int kind = kinds ? static_cast<int>(std::clamp((*kinds)[id], 0.0, 7.0)) : normal;
+      kinds_.push_back(kind >= normal && kind <= byte ? static_cast<token_kind>(kind) : normal);
+    }
   }
 
   std::string write() {

@@ -189,7 +189,7 @@ void write_model(const library& ggml, const model::config& c, const kept& as, co
   }
   out.put_texts("tokenizer.ggml.tokens", tokens);
   out.put_i32s("tokenizer.ggml.token_type", kinds);
-  out.put_texts("tokenizer.ggml.merges", {"\xC4\x80 \xC4\x80"}); // llama.cpp wants one
+  out.put_texts("tokenizer.ggml.merges", {});
   std::uint32_t state = 1;
   const auto made = [&](std::uint32_t type, std::uint64_t rows, std::uint64_t columns) {
     std::vector<float> values(rows * columns);

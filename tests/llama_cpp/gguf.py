@@ -34,7 +34,7 @@ def _value(value):
         return struct.pack("<If", 6, value)
     if isinstance(value, str):
         return struct.pack("<I", 8) + _text(value)
-    first = value[0]
+    first = value[0] if value else ""
     head = {str: 8, float: 6, int: 5}[type(first)]
     body = b"".join(_text(one) for one in value) if head == 8 else struct.pack(f"<{len(value)}{'f' if head == 6 else 'i'}", *value)
     return struct.pack("<IIQ", 9, head, len(value)) + body
@@ -159,8 +159,6 @@ def byte_level_tokenizer(tokenizer, pre, count, bos=None, eos=None):
         "tokenizer.ggml.token_type": [kinds.get(id, NORMAL if id in by_id else UNUSED) for id in range(count)],
         "tokenizer.ggml.merges": [one if isinstance(one, str) else " ".join(one) for one in model["merges"]],
     }
-    if not out["tokenizer.ggml.merges"]:  # an empty array has no type here; this one merges nothing that a text may hold
-        out["tokenizer.ggml.merges"] = ["\u0100 \u0100"]
     if bos is not None:
         out["tokenizer.ggml.bos_token_id"] = bos
     if eos is not None:
