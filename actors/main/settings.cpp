@@ -163,8 +163,8 @@ void declare_engine(runtime::config::registry& r, serve_settings& s) {
                 "(E4M3 without scales; on CPUs): half of bf16's memory, so that twice as many tokens have room and a "
                 "migration moves half as much; answers change a little."});
   r.add("instances.isa", s.instances.isa,
-        {.doc = "Instruction set of the CPU kernels: auto, amx, avx512, avx2 or scalar. All give the same tokens; for "
-                "comparisons."});
+        {.doc = "Instruction set of the CPU kernels: auto, amx, avx512_vnni, avx512, avx2 or scalar. All give the same "
+                "tokens; for comparisons."});
   r.add("instances.layers_per_advance", s.instances.layers_per_advance,
         {.doc = "After how many layers the device hands control back within a step. 0: once, at the end.",
          .unit = "layers",
@@ -604,7 +604,7 @@ void declare(runtime::config::registry& registry, serve_settings& settings) {
   });
   registry.relate([&settings]() -> std::optional<std::string> {
     if (settings.instances.isa != "auto" && !gpu::cpu::parse_isa(settings.instances.isa))
-      return "instances.isa: '" + settings.instances.isa + "' is none of auto, amx, avx512, avx2, scalar";
+      return "instances.isa: '" + settings.instances.isa + "' is none of auto, amx, avx512_vnni, avx512, avx2, scalar";
     if (!is_address(settings.fabric.listen))
       return "fabric.listen: '" + settings.fabric.listen +
              "' is no address that other processes can be told, such as 127.0.0.1 or this machine's own";

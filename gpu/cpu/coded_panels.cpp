@@ -21,18 +21,19 @@ coding coding_of(const tensor_rows& part) {
   const bool by_tiles = is.group >= is.columns || (is.group != 0 && is.group % tile_depth == 0);
   const bool by_halves = !by_tiles && is.group != 0 && is.group % half_depth == 0;
   if ((!by_tiles && !by_halves) || part.first_column % tile_depth != 0) return coding::none;
-  switch (is.kind) {
-  case model::coding::int4:
-    if (is.offsets) return is.zeros ? coding::none : by_tiles ? coding::int4_offset : coding::int4_offset_halves;
-    return by_tiles ? coding::int4 : coding::none;
-  case model::coding::int8:
-    if (is.zeros) return coding::none;
-    if (is.offsets) return by_tiles ? coding::int8_offset : coding::none;
-    return by_tiles ? coding::int8 : coding::int8_halves;
-  case model::coding::e4m3:
-    return by_tiles && !is.offsets ? coding::e4m3 : coding::none;
+  const bool four = is.kind == model::coding::int4;
+  if (is.by_sums_of_codes) {
+    if (is.kind == model::coding::e4m3 || (by_halves && is.offsets != four)) return coding::none;
+    if (four)
+      return !is.offsets ? by_tiles ? coding::dot4 : coding::none
+             : by_tiles  ? coding::dot4_offset
+                         : coding::dot4_offset_halves;
+    return by_halves ? coding::dot8_halves : is.offsets ? coding::dot8_offset : coding::dot8;
   }
-  return coding::none;
+  if (by_halves || is.offsets) return coding::none;
+  if (four) return coding::int4;
+  if (is.kind == model::coding::e4m3) return coding::e4m3;
+  return is.zeros ? coding::none : coding::int8;
 }
 
 /// One column of a tile: its units and its codes.
@@ -50,6 +51,15 @@ column_of_tile read_column(const coded_layout& is, const coded_row& row, std::ui
   if (is.zeros) out.codes.fill(static_cast<std::uint8_t>(std::clamp(out.units[0].zero, 0, 15)));
   row.of->codes(row.row, row.first_column + k, std::span(out.codes).first(there));
   return out;
+}
+
+/// Where the code of column `c` for the k-th k of a tile lies, behind `codes_at`.
+quad_place place_of(coding code, std::uint32_t c, std::uint32_t k) {
+  const auto is = layout_of(code);
+  if (rounds_activations(code)) return place_in_quads(is.four_bits, c, k);
+  const auto pair = std::size_t{k / 2} * is.pair_bytes();
+  if (is.four_bits) return {pair + c, k % 2 * 4};
+  return {pair + k % 2 * lanes + c, 0};
 }
 
 float float_at(const std::byte* at) {
@@ -74,10 +84,10 @@ coded_row coded_row_of(const matrix_source& source, std::uint64_t column) {
 }
 
 void pack_coded_panel(coding code, std::span<const coded_row, lanes> rows, std::uint32_t depth, std::byte* out) {
-  constexpr std::uint32_t pairs = tile_depth / 2;
   const auto is = layout_of(code);
   for (std::uint32_t k = 0; k < depth; k += tile_depth, out += is.bytes()) {
     auto* const codes = out + is.codes_at();
+    std::memset(codes, 0, is.bytes() - is.codes_at());
     for (std::uint32_t c = 0; c < lanes; ++c) {
       const auto column = read_column(is, rows[c], k, depth);
       for (std::size_t unit = 0; unit < is.units; ++unit) {
@@ -86,14 +96,10 @@ void pack_coded_panel(coding code, std::span<const coded_row, lanes> rows, std::
         if (is.offsets) std::memcpy(out + is.offsets_at() + place, &column.units[unit].offset, sizeof(float));
       }
       if (is.zeros) out[is.zeros_at() + c] = static_cast<std::byte>(column.units[0].zero);
-      for (std::uint32_t pair = 0; pair < pairs; ++pair) {
-        const auto even = column.codes[2 * pair], odd = column.codes[2 * pair + 1];
-        if (is.four_bits) {
-          codes[pair * lanes + c] = static_cast<std::byte>(even | odd << 4U);
-        } else {
-          codes[pair * 2 * lanes + c] = static_cast<std::byte>(even);
-          codes[(pair * 2 + 1) * lanes + c] = static_cast<std::byte>(odd);
-        }
+      for (std::uint32_t i = 0; i < tile_depth; ++i) {
+        const auto [byte, bit] = place_of(code, c, i);
+        const auto lies = rounds_activations(code) && !is.four_bits ? column.codes[i] ^ 0x80U : column.codes[i];
+        codes[byte] |= static_cast<std::byte>(lies << bit);
       }
     }
   }
@@ -106,15 +112,17 @@ void unpack_coded_row(coding code, storage kind, const std::byte* packed, std::u
   const auto* tile = packed + std::size_t{row / lanes} * (round_up(depth, tile_depth) / tile_depth) * is.bytes();
   for (std::uint32_t first = 0; first < depth; first += tile_depth, tile += is.bytes())
     for (std::uint32_t k = 0; k < std::min(tile_depth, depth - first); ++k) {
-      const auto unit = is.units > 1 ? k / half_depth : 0U;
-      const auto* const scale = tile + (unit * lanes + c) * sizeof(float);
-      const auto* const codes = tile + is.codes_at() + k / 2 * is.pair_bytes();
-      const auto byte = std::to_integer<std::uint8_t>(is.four_bits ? codes[c] : codes[k % 2 * lanes + c]);
-      const int nibble = k % 2 == 0 ? byte & 15U : byte >> 4U;
-      float value = is.four_bits           ? static_cast<float>(nibble)
-                    : code == coding::e4m3 ? model::widen_e4m3(byte)
-                                           : static_cast<float>(static_cast<std::int8_t>(byte));
-      if (is.zeros) value -= static_cast<float>(std::to_integer<std::int8_t>(tile[is.zeros_at() + c]));
+      const auto* const scale = tile + ((is.units > 1 ? k / half_depth : 0U) * lanes + c) * sizeof(float);
+      const auto [place, bit] = place_of(code, c, k);
+      const auto byte = std::to_integer<std::uint8_t>(tile[is.codes_at() + place]);
+      float value = 0;
+      if (is.four_bits)
+        value = static_cast<float>((byte >> bit & 15U));
+      else if (rounds_activations(code))
+        value = static_cast<float>(byte);
+      else
+        value = code == coding::e4m3 ? model::widen_e4m3(byte) : static_cast<float>(static_cast<std::int8_t>(byte));
+      value -= static_cast<float>(is.zeros ? std::to_integer<std::int8_t>(tile[is.zeros_at() + c]) : is.zero);
       value =
           is.offsets ? std::fma(value, float_at(scale), float_at(scale + is.offsets_at())) : value * float_at(scale);
       out[first + k] =

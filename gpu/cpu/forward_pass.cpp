@@ -200,18 +200,21 @@ void forward_pass::product(team::member& self, const packed_matrix& w, const std
   if (plan_.adapted.empty()) adapted.reset();
   if (adapted) lower(self, *adapted, a);
   const auto own = parts_.memory.of_thread(self.index());
+  bool read = false; // by this thread, the same rows
   share(self, pieces(w.panels, panels_per_piece), [&](std::uint32_t i) {
     const std::uint32_t first = i * panels_per_piece;
-    auto job = w.job(first, std::min(panels_per_piece, w.panels - first));
+    gemm_job job;
+    job.panels = std::min(panels_per_piece, w.panels - first);
     job.y = own.y;
     job.y_stride = panels_per_piece * lanes;
     job.scratch = own.gemm;
     job.decoded = own.decoded;
     job.fetch_ahead = fetch_ahead_;
+    job.read = std::exchange(read, true) && rows <= parts_.memory.gemm_rows();
     for (std::uint32_t row = 0; row < rows; row += parts_.memory.gemm_rows()) {
       job.rows = std::min(parts_.memory.gemm_rows(), rows - row);
       job.a = a + std::size_t{row} * w.depth * bytes_of(activation_);
-      parts_.kernels.gemm(w.kind, job);
+      w.multiply(job, first, job.panels, parts_.kernels.gemm);
       if (adapted) raise(*adapted, row, job, first, parts_.memory.adapter_of_thread(self.index()));
       use(row, job.rows, first, job.panels, own.y, job.y_stride);
     }

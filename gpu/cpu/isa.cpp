@@ -38,6 +38,8 @@ std::string to_string(isa value) {
     return "avx2";
   case isa::avx512:
     return "avx512";
+  case isa::avx512_vnni:
+    return "avx512_vnni";
   case isa::amx:
     return "amx";
   }
@@ -48,6 +50,7 @@ std::optional<isa> parse_isa(std::string_view name) noexcept {
   if (name == "scalar") return isa::scalar;
   if (name == "avx2") return isa::avx2;
   if (name == "avx512") return isa::avx512;
+  if (name == "avx512_vnni") return isa::avx512_vnni;
   if (name == "amx") return isa::amx;
   return std::nullopt;
 }
@@ -59,7 +62,8 @@ isa best_isa() noexcept {
   if (!__builtin_cpu_supports("avx512f") || !__builtin_cpu_supports("avx512bw") ||
       !__builtin_cpu_supports("avx512vl") || !__builtin_cpu_supports("avx512dq"))
     return isa::avx2;
-  return has_amx_bf16() && amx_granted() ? isa::amx : isa::avx512;
+  if (!__builtin_cpu_supports("avx512vnni")) return isa::avx512;
+  return has_amx_bf16() && amx_granted() ? isa::amx : isa::avx512_vnni;
 #else
   return isa::scalar;
 #endif

@@ -21,6 +21,8 @@ const kernel_table& kernels_for(std::optional<isa> wanted) {
     return avx2_kernels;
   case isa::avx512:
     return avx512_kernels;
+  case isa::avx512_vnni:
+    return avx512_vnni_kernels;
   case isa::amx:
     return amx_kernels;
   }

@@ -49,7 +49,9 @@ void forward_pass::raise_experts(team::member& self, const packed_layer& w) cons
     const auto& of = experts[i / each];
     const auto& matrix = w.experts[of.expert].gate_up;
     const std::uint32_t first = i % each * panels_per_piece;
-    auto job = matrix.job(first, std::min(panels_per_piece, panels - first));
+    gemm_job job;
+    job.depth = matrix.depth;
+    job.panels = std::min(panels_per_piece, panels - first);
     job.y = own.y;
     job.y_stride = panels_per_piece * lanes;
     job.scratch = own.gemm;
@@ -58,7 +60,7 @@ void forward_pass::raise_experts(team::member& self, const packed_layer& w) cons
     std::byte* const out = parts_.memory.inner + std::size_t{of.first} * model.mlp_width * value;
     for_rows(job, of, parts_.memory.gathered, parts_.memory.gemm_rows(), value,
              [&](const gemm_job& some, std::uint32_t row) {
-               parts_.kernels.gemm(matrix.kind, some);
+               matrix.multiply(some, first, some.panels, parts_.kernels.gemm);
                swiglu_job gated;
                gated.y = some.y;
                gated.y_stride = some.y_stride;
@@ -90,7 +92,9 @@ void forward_pass::lower_experts(team::member& self, const packed_layer& w, floa
     const std::uint32_t first = i * panels_per_piece;
     for (const auto& of : routing_.experts()) {
       const auto& matrix = w.experts[of.expert].down;
-      auto job = matrix.job(first, std::min(panels_per_piece, panels - first));
+      gemm_job job;
+      job.depth = matrix.depth;
+      job.panels = std::min(panels_per_piece, panels - first);
       job.y = own.y;
       job.y_stride = panels_per_piece * lanes;
       job.scratch = own.gemm;
@@ -98,7 +102,7 @@ void forward_pass::lower_experts(team::member& self, const packed_layer& w, floa
       job.fetch_ahead = fetch_ahead_;
       for_rows(job, of, parts_.memory.inner, parts_.memory.gemm_rows(), bytes_of(activation_),
                [&](const gemm_job& some, std::uint32_t row) {
-                 parts_.kernels.gemm(matrix.kind, some);
+                 matrix.multiply(some, first, some.panels, parts_.kernels.gemm);
                  for (std::uint32_t r = 0; r < some.rows; ++r) {
                    const auto entry = of.first + row + r;
                    float* const y = some.y + r * some.y_stride;

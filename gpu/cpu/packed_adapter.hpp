@@ -6,6 +6,7 @@
 #include <godwit/gpu/model/adapter.hpp>
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -20,8 +21,12 @@ inline constexpr std::size_t layer_products = 4;
 /// product are one here, too: their ranks stand beside each other, and `up` is zero where rank and column are not of
 /// the same matrix.
 struct adapter_product {
-  packed_matrix down;       ///< columns: ranks, padded with zeros to a multiple of 16
-  packed_matrix up;         ///< columns as those of the model's matrix; depth: the ranks
+  struct matrix {
+    const std::byte* data = nullptr;
+    std::uint32_t panels = 0, depth = 0; ///< depth: a multiple of 32
+  };
+  matrix down;              ///< columns: ranks, padded with zeros to a multiple of 16
+  matrix up;                ///< columns as those of the model's matrix; depth: the ranks
   std::vector<float> scale; ///< of each rank
   [[nodiscard]] bool changes() const noexcept { return up.depth > 0; }
 };

@@ -83,29 +83,56 @@ private:
     return out;
   }
 
-  packed_matrix matrix(memory_layout& space, matrix_source source, std::uint32_t depth) {
+  packed_matrix matrix(memory_layout& space, const matrix_source& source, std::uint32_t depth) {
     packed_matrix out;
     out.depth = round_up(depth, tile_depth);
+    for (const auto& some : pieces_of(source)) {
+      auto& in = out.all_pieces[out.count++];
+      in.first = out.panels;
+      out.panels += piece(space, some, depth, in);
+    }
+    if (!source.biases.empty()) out.bias = bias(space, source, out.panels * lanes);
+    return out;
+  }
+
+  /// Parts that are kept in the same way, where others are not and each begins with a panel of its own.
+  static std::vector<matrix_source> pieces_of(const matrix_source& source) {
+    std::vector<matrix_source> out;
+    for (const auto& part : source.parts) {
+      const matrix_source one{{part}, false, {}};
+      if (!out.empty() && out.back().rows() % lanes != 0) return {source};
+      if (out.empty() || coding_of(out.back()) != coding_of(one))
+        out.push_back(one);
+      else
+        out.back().parts.push_back(part);
+    }
+    if (source.interleaved || out.size() == 1 || out.size() > packed_matrix::pieces_max) return {source};
+    return out;
+  }
+
+  /// Lays out some panels; returns how many.
+  std::uint32_t piece(memory_layout& space, const matrix_source& source, std::uint32_t depth,
+                      packed_matrix::piece& out) {
     const std::uint64_t rows = source.interleaved
                                    ? source.parts.size() * ((source.parts[0].count + lanes - 1) / lanes * lanes)
                                    : source.rows();
-    out.panels = static_cast<std::uint32_t>((rows + lanes - 1) / lanes);
+    const auto panels = static_cast<std::uint32_t>((rows + lanes - 1) / lanes);
     const auto in_codes = [](const tensor_rows& part) { return part.tensor->coded != nullptr; };
     const bool coded = std::ranges::any_of(source.parts, in_codes);
     out.code = coded ? coding_of(source) : coding::none;
     // Codes do not mean f16: as f32 nothing is rounded, and the activations are the same.
     out.kind = out.code != coding::none && model_.weights == storage::f16 ? storage::f32 : model_.weights;
     model_.coded = model_.coded || out.code != coding::none;
-    const std::uint64_t panel = out.panel_bytes();
-    std::byte* data = space.take(out.panels * panel);
+    model_.rounding = model_.rounding || rounds_activations(out.code);
+    const std::uint64_t panel = out.panel_bytes(round_up(depth, tile_depth));
+    std::byte* data = space.take(panels * panel);
     out.data = data;
-    if (!source.biases.empty()) out.bias = bias(space, source, out.panels * lanes);
     constexpr std::uint32_t panels_per_task = 8;
-    for (std::uint32_t first = 0; data != nullptr && first < out.panels; first += panels_per_task)
-      tasks_.emplace_back([=, kind = out.kind, code = out.code, last = std::min(out.panels, first + panels_per_task)] {
+    for (std::uint32_t first = 0; data != nullptr && first < panels; first += panels_per_task)
+      tasks_.emplace_back([=, kind = out.kind, code = out.code, last = std::min(panels, first + panels_per_task)] {
         for (std::uint32_t p = first; p < last; ++p) fill_panel(source, coded, code, kind, p, depth, data + p * panel);
       });
-    return out;
+    return panels;
   }
 
   /// `coded`: some rows of the source are in codes, which the panel keeps, `code`, or has the meaning of.
@@ -169,9 +196,10 @@ private:
 void packed_model::embed(protocols::token_id token, float* out) const noexcept {
   const auto row = static_cast<std::uint32_t>(token);
   if (embeddings == nullptr) {
-    const auto& from = table.data != nullptr ? table : head;
-    if (from.code != coding::none) return unpack_coded_row(from.code, from.kind, from.data, row, config.hidden, out);
-    return unpack_row(from.kind, from.data, row, config.hidden, out);
+    const auto& from = table.count > 0 ? table : head;
+    const auto& in = from.all_pieces[0]; // of one tensor there is one
+    if (in.code != coding::none) return unpack_coded_row(in.code, in.kind, in.data, row, config.hidden, out);
+    return unpack_row(in.kind, in.data, row, config.hidden, out);
   }
   const std::uint64_t bytes_per_row = std::uint64_t{config.hidden} * (embedding_type == model::data_type::f32 ? 4 : 2);
   widen_values(embedding_type, embeddings + row * bytes_per_row, out, config.hidden);

@@ -5,32 +5,63 @@
 
 #include <godwit/gpu/cpu/packed_model.hpp>
 
+#include "cpu/packing.hpp"
+
+#include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 namespace godwit::gpu::cpu {
 
 struct packed_matrix {
-  const std::byte* data = nullptr;
+  /// Panels that are kept in one way: the files may have queries and values in different codes.
+  struct piece {
+    const std::byte* data = nullptr;
+    std::uint32_t first = 0; ///< panel
+    storage kind = storage::bf16;
+    coding code = coding::none; ///< not none: kept in codes, which mean weights of that kind
+
+    [[nodiscard]] std::size_t panel_bytes(std::uint32_t depth) const noexcept {
+      return code == coding::none ? std::size_t{depth} * lanes * bytes_of(kind)
+                                  : depth / tile_depth * coded_tile_bytes(code);
+    }
+  };
+  static constexpr std::size_t pieces_max = 3;
+
+  std::array<piece, pieces_max> all_pieces;
+  std::uint32_t count = 0;     ///< of the pieces; 0: there is no matrix
   const float* bias = nullptr; ///< null: none; one for each column of the panels
   std::uint32_t panels = 0;
   std::uint32_t depth = 0; ///< multiple of 32
-  storage kind = storage::bf16;
-  coding code = coding::none; ///< not none: kept in codes, which mean weights of that kind
 
-  [[nodiscard]] std::size_t panel_bytes() const noexcept {
-    return code == coding::none ? std::size_t{depth} * lanes * (kind == storage::f32 ? 4 : 2)
-                                : depth / tile_depth * coded_tile_bytes(code);
+  [[nodiscard]] std::span<const piece> pieces() const noexcept { return std::span(all_pieces).first(count); }
+  /// Products with some of its panels; the job has the rest. `multiply(kind, job)` may be called several times.
+  template <class Multiply>
+  void multiply(gemm_job job, std::uint32_t first, std::uint32_t some, const Multiply& with) const {
+    float* const y = job.y;
+    const bool read = job.read && one_way();
+    job.depth = depth;
+    for (auto at = first; at < first + some; at += job.panels) {
+      std::size_t which = 0;
+      while (which + 1 < count && all_pieces[which + 1].first <= at) ++which;
+      const auto& in = all_pieces[which];
+      const auto end = which + 1 < count ? all_pieces[which + 1].first : panels;
+      job.w = in.data + (at - in.first) * in.panel_bytes(depth);
+      job.code = in.code;
+      job.panels = std::min(end, first + some) - at;
+      job.y = y + std::size_t{at - first} * lanes;
+      job.read = read || (at != first && one_way());
+      with(in.kind, job);
+    }
   }
-  /// A product with some of its panels.
-  [[nodiscard]] gemm_job job(std::uint32_t first, std::uint32_t count) const noexcept {
-    gemm_job out;
-    out.depth = depth;
-    out.w = data + first * panel_bytes();
-    out.code = code;
-    out.panels = count;
-    return out;
+  /// Whether all products read the activations in the same way.
+  [[nodiscard]] bool one_way() const noexcept {
+    return std::ranges::all_of(pieces(), [&](const piece& one) {
+      return one.kind == all_pieces[0].kind && rounds_activations(one.code) == rounds_activations(all_pieces[0].code);
+    });
   }
 };
 
@@ -60,6 +91,7 @@ public:
   pipeline::stage stage;
   storage weights = storage::bf16; ///< of the matrices that are not kept in codes, and of adapters
   bool coded = false;              ///< some matrices are
+  bool rounding = false;           ///< some of these have activations rounded
   std::uint32_t width = 0;         ///< hidden, padded to a multiple of 32
   std::uint32_t attention_width = 0;
   std::uint32_t mlp_width = 0;

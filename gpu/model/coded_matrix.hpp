@@ -36,6 +36,9 @@ public:
     std::uint64_t group = 0; ///< columns that share a unit, from its multiples on; 0: each may have its own
     bool zeros = false;      ///< some may not be 0
     bool offsets = false;    ///< likewise
+    /// What meets it is rounded to eight bits, and multiplied with the codes, as llama.cpp does. Where there are zeros,
+    /// they are 8.
+    bool by_sums_of_codes = false;
   };
   explicit coded_matrix(shape of) : shape_(of) {}
   coded_matrix(const coded_matrix&) = delete;

@@ -200,7 +200,7 @@ struct mxfp4 {
 template <class Block> class gguf_matrix final : public coded_matrix {
 public:
   gguf_matrix(std::uint64_t rows, std::uint64_t columns, std::span<const std::byte> bytes)
-      : coded_matrix({Block::kind, rows, columns, Block::group, Block::zeros, Block::offsets}), bytes_(bytes) {}
+      : coded_matrix({Block::kind, rows, columns, Block::group, Block::zeros, Block::offsets, true}), bytes_(bytes) {}
 
   void codes(std::uint64_t row, std::uint64_t first, std::span<std::uint8_t> out) const override {
     auto i = static_cast<std::uint32_t>(first % Block::values);

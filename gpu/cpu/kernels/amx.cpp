@@ -11,6 +11,8 @@ namespace {
 
 #include "cpu/kernels/arithmetic.inl"
 
+#include "cpu/kernels/dot.inl"
+
 #include "cpu/kernels/gemm.inl"
 
 #include "cpu/kernels/attention.inl"
@@ -183,6 +185,7 @@ void many_rows(const gemm_job& job) {
 }
 
 void gemm(storage kind, const gemm_job& job) {
+  if (rounds_activations(job.code)) return avx512_vnni_isa::gemm(kind, job);
   // One row gains nothing from tiles: it waits for memory, and plain loads keep more streams going.
   if (kind != storage::bf16 || job.rows == 1) return avx512_isa::gemm(kind, job);
   const auto by_tiles = [](const gemm_job& one) { one.rows <= 16 ? few_rows(one) : many_rows(one); };

@@ -113,33 +113,28 @@ template <> struct asking<fp8_values> { using values = bf16_values; };
 template <coding Code, class Meant> struct coded_values {
   static constexpr coded_layout layout = layout_of(Code);
   static constexpr std::size_t tile_bytes = layout.bytes(), unit_bytes = layout.pair_bytes();
-  static GODWIT_INLINE vec meant(const std::byte* tile, int which, vec code) {
-    const auto* scales = reinterpret_cast<const float*>(tile) + (layout.units > 1 ? which / 8 * 16 : 0);
-    if constexpr (layout.offsets)
-      code = fma(code, load(scales), load(scales + layout.offsets_at() / sizeof(float)));
-    else
-      code = mul(code, load(scales));
-    return sizeof(typename Meant::element) == 2 ? round_bf16(code) : code;
+  static GODWIT_INLINE vec meant(vec code, vec scale) {
+    if constexpr (sizeof(typename Meant::element) == 2) return round_bf16(mul(code, scale));
+    return mul(code, scale);
   }
   static GODWIT_INLINE void tile_pair(const std::byte* tile, int which, vec& even, vec& odd) {
+    const vec scale = load(reinterpret_cast<const float*>(tile));
     const auto* codes =
         reinterpret_cast<const std::uint8_t*>(tile) + layout.codes_at() + std::size_t(which) * unit_bytes;
-    if constexpr (layout.four_bits) {
-      load_int4(codes, even, odd);
-    } else if constexpr (Code == coding::e4m3) {
-      even = load_e4m3(codes);
-      odd = load_e4m3(codes + 16);
-    } else {
-      even = load_int8(reinterpret_cast<const std::int8_t*>(codes));
-      odd = load_int8(reinterpret_cast<const std::int8_t*>(codes) + 16);
-    }
-    if constexpr (layout.zeros) {
+    if constexpr (Code == coding::int4) {
       const vec none = load_int8(reinterpret_cast<const std::int8_t*>(tile) + layout.zeros_at());
+      load_int4(codes, even, odd);
       even = sub(even, none);
       odd = sub(odd, none);
+    } else if constexpr (Code == coding::int8) {
+      even = load_int8(reinterpret_cast<const std::int8_t*>(codes));
+      odd = load_int8(reinterpret_cast<const std::int8_t*>(codes) + 16);
+    } else {
+      even = load_e4m3(codes);
+      odd = load_e4m3(codes + 16);
     }
-    even = meant(tile, which, even);
-    odd = meant(tile, which, odd);
+    even = meant(even, scale);
+    odd = meant(odd, scale);
   }
 };
 
@@ -160,3 +155,13 @@ GODWIT_INLINE void put_activations(void* out, std::uint32_t rows, std::uint32_t 
     for (; i + 16 <= count; i += 16) Values::put(to + packed_index(row, column + i, rows, width), load(values + i));
   for (; i < count; ++i) to[packed_index(row, column + i, rows, width)] = Values::narrow(values[i]);
 }
+
+/// How far ahead of the reader weights are fetched, in bytes, where that is of use; found by measuring
+/// (docs/design/kernels.md).
+inline constexpr std::size_t prefetch_bytes = 4096;
+
+/// Tiles that are done for all rows before the next ones, so that activations of many rows stay in the second-level
+/// cache: 32 KB for 8 rows.
+inline constexpr std::uint32_t tiles_per_pass = 32;
+/// Fewer rows stay there anyway, and each pass reads and writes the sums once more.
+inline constexpr std::uint32_t rows_for_passes = 17;

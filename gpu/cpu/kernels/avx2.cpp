@@ -10,6 +10,8 @@ namespace {
 
 #include "cpu/kernels/arithmetic.inl"
 
+#include "cpu/kernels/dot.inl"
+
 #include "cpu/kernels/gemm.inl"
 
 #include "cpu/kernels/rows.inl"

@@ -22,4 +22,7 @@ GODWIT_KERNEL_ENTRIES
 namespace godwit::gpu::cpu::avx512_isa {
 GODWIT_KERNEL_ENTRIES
 }
+namespace godwit::gpu::cpu::avx512_vnni_isa {
+void gemm(storage, const gemm_job&);
+}
 #undef GODWIT_KERNEL_ENTRIES

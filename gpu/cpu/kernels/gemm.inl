@@ -1,15 +1,5 @@
 // Matrix products with vectors. Included inside an unnamed namespace after arithmetic.inl.
 
-/// How far ahead of the reader weights are fetched, in bytes, where that is of use; found by measuring
-/// (docs/design/kernels.md).
-inline constexpr std::size_t prefetch_bytes = 4096;
-
-/// Tiles that are done for all rows before the next ones, so that activations of many rows stay in the second-level
-/// cache: 32 KB for 8 rows.
-inline constexpr std::uint32_t tiles_per_pass = 32;
-/// Fewer rows stay there anyway, and each pass reads and writes the sums once more.
-inline constexpr std::uint32_t rows_for_passes = 17;
-
 /// Rows x Panels outputs. The sums live in registers; each weight is loaded once for all rows. `goes_on`: behind what
 /// lies in `y`, of the tiles before.
 template <class Values, int Rows, int Panels, bool Stream>
@@ -177,24 +167,9 @@ template <class Values, class Meant> void product_by_tiles(const gemm_job& job, 
 
 /// Calls `act` with the values that the job's codes are.
 template <class Meant, class Act> void with_codes(coding code, const Act& act) {
-  switch (code) {
-  case coding::int4:
-    return act.template operator()<coded_values<coding::int4, Meant>>();
-  case coding::int8:
-    return act.template operator()<coded_values<coding::int8, Meant>>();
-  case coding::e4m3:
-    return act.template operator()<coded_values<coding::e4m3, Meant>>();
-  case coding::int4_offset:
-    return act.template operator()<coded_values<coding::int4_offset, Meant>>();
-  case coding::int8_offset:
-    return act.template operator()<coded_values<coding::int8_offset, Meant>>();
-  case coding::int8_halves:
-    return act.template operator()<coded_values<coding::int8_halves, Meant>>();
-  case coding::int4_offset_halves:
-    return act.template operator()<coded_values<coding::int4_offset_halves, Meant>>();
-  case coding::none:
-    break;
-  }
+  if (code == coding::int4) return act.template operator()<coded_values<coding::int4, Meant>>();
+  if (code == coding::int8) return act.template operator()<coded_values<coding::int8, Meant>>();
+  act.template operator()<coded_values<coding::e4m3, Meant>>();
 }
 
 /// Weights in codes. What a block of rows reads at once is decoded in registers.
@@ -209,12 +184,14 @@ template <class Meant> void gemm_coded(const gemm_job& job, const float* a) {
 [[maybe_unused]] const float* widen_rows(const gemm_job& job) {
   const auto* narrow = static_cast<const std::uint16_t*>(job.a);
   auto* wide = static_cast<float*>(job.scratch);
+  if (job.read) return wide;
   const std::size_t count = std::size_t(job.rows) * job.depth;
   for (std::size_t i = 0; i < count; i += 16) store(wide + i, load_bf16(narrow + i));
   return wide;
 }
 
 [[maybe_unused]] void gemm_vectors(storage kind, const gemm_job& job) {
+  if (rounds_activations(job.code)) return gemm_dot(kind, job);
   const auto* a = kind == storage::bf16 ? widen_rows(job) : static_cast<const float*>(job.a);
   if (job.code != coding::none)
     return kind == storage::bf16 ? gemm_coded<bf16_values>(job, a) : gemm_coded<f32_values>(job, a);

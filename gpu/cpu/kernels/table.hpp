@@ -22,19 +22,29 @@ enum class storage : std::uint8_t {
   fp8 ///< of K and V only: e4m3, which means itself; what meets it is bf16
 };
 
-/// Weights that are kept in fewer bits than what they mean, which is (code - zero) * scale or, rounded once,
-/// code * scale + offset; rounded to bf16 where they count as bf16, and not where they count as f32. The kernels
-/// multiply what is meant, in the order that holds for it.
+/// Weights that are kept in fewer bits than what they mean. Two ways to multiply them:
+///
+/// * **Exactly** (`int4`, `int8`, `e4m3`): they mean (code - zero) * scale, rounded to bf16 where they count as bf16,
+/// and
+///   not where they count as f32. The kernels multiply what is meant, in the order that holds for it.
+/// * **By sums of codes** (`dot...`), as llama.cpp does: the activations are rounded, each 32 k of a row to 127 steps
+/// of
+///   its largest number, a = step * r. Then for 32 k, or each half of them, t = scale * (sum of r * (code - zero)),
+///   whose sum is of integers and exact, with an offset t = fma(offset, sum of r, t), and y = fma(step, t, y) in rising
+///   k.
 enum class coding : std::uint8_t {
   none,
-  int4,              ///< codes of 0 to 15, with a zero
-  int8,              ///< codes of -128 to 127
-  e4m3,              ///< floats of 8 bits
-  int4_offset,       ///< codes of 0 to 15, with an offset
-  int8_offset,       ///< codes of -128 to 127, with an offset
-  int8_halves,       ///< as int8, a scale for each 16 k
-  int4_offset_halves ///< as int4_offset, a scale and an offset for each 16 k
+  int4,               ///< codes of 0 to 15, with a zero
+  int8,               ///< codes of -128 to 127
+  e4m3,               ///< floats of 8 bits
+  dot4,               ///< codes of 0 to 15, whose zero is 8
+  dot4_offset,        ///< codes of 0 to 15, with an offset
+  dot4_offset_halves, ///< the same, with a scale and an offset for each 16 k
+  dot8,               ///< codes of -128 to 127
+  dot8_offset,        ///< the same, with an offset
+  dot8_halves         ///< codes of -128 to 127, with a scale for each 16 k
 };
+[[nodiscard]] constexpr bool rounds_activations(coding code) noexcept { return code >= coding::dot4; }
 
 /// Columns of a panel of packed weights, rows of a tile of packed activations, tokens of a KV block.
 inline constexpr std::uint32_t lanes = 16;
@@ -54,8 +64,10 @@ inline constexpr std::uint32_t softmax_tokens = 128;
 /// of each column) for bf16, and 16 even ones before 16 odd ones for f16 and f32.
 ///
 /// `w` in codes: panels of 16 columns, each [depth / 32] tiles of `coded_tile_bytes`: 16 scales (f32), or for halves 16
-/// of the first 16 k and 16 of the others; the offsets (f32) likewise; for int4 16 zeros (8 bits); then 16 pairs: 16
-/// even codes and 16 odd ones, of four bits 16 bytes with the even one in the lower bits.
+/// of the first 16 k and 16 of the others; the offsets (f32) likewise; for int4 16 zeros (8 bits); then the codes. Of
+/// int4, int8 and e4m3 16 pairs: 16 even codes and 16 odd ones, of four bits 16 bytes with the even one in the lower
+/// bits. Of the others 8 quads: four k of a column after another, eight bits with 128 added, or of four bits 4 pairs of
+/// quads with the first one in the lower bits.
 struct gemm_job {
   const void* a = nullptr;
   std::uint32_t rows = 0;  ///< at most gemm_rows_max
@@ -68,6 +80,7 @@ struct gemm_job {
   void* scratch = nullptr;  ///< gemm_scratch_bytes(rows, depth)
   void* decoded = nullptr;  ///< decoded_bytes(storage, depth), for weights in codes
   bool fetch_ahead = false; ///< of one row, in software: see `fetches_ahead`
+  bool read = false;        ///< `scratch` has what the call before made of the same `a`, for the same storage and codes
 };
 
 /// One token's vectors into the activations' packing: scaled by 1 / rms, times the weight.
@@ -194,6 +207,7 @@ struct coded_layout {
   bool four_bits = false;
   bool zeros = false, offsets = false;
   std::size_t units = 1; ///< of a column: 2 where there are halves
+  std::int32_t zero = 0; ///< of the codes as they lie in quads
 
   /// Where the offsets are, the zeros, and the codes.
   [[nodiscard]] constexpr std::size_t offsets_at() const noexcept { return units * lanes * sizeof(float); }
@@ -206,21 +220,35 @@ struct coded_layout {
 [[nodiscard]] constexpr coded_layout layout_of(coding code) noexcept {
   switch (code) {
   case coding::int4:
-    return {true, true, false, 1};
-  case coding::int4_offset:
-    return {true, false, true, 1};
-  case coding::int8_offset:
-    return {false, false, true, 1};
-  case coding::int8_halves:
-    return {false, false, false, 2};
-  case coding::int4_offset_halves:
-    return {true, false, true, 2};
+    return {true, true, false, 1, 0};
+  case coding::dot4:
+    return {true, false, false, 1, 8};
+  case coding::dot4_offset:
+    return {true, false, true, 1, 0};
+  case coding::dot4_offset_halves:
+    return {true, false, true, 2, 0};
+  case coding::dot8:
+    return {false, false, false, 1, 128};
+  case coding::dot8_offset:
+    return {false, false, true, 1, 128};
+  case coding::dot8_halves:
+    return {false, false, false, 2, 128};
   case coding::none:
   case coding::int8:
   case coding::e4m3:
     break;
   }
   return {};
+}
+/// The byte and the lowest bit in it of column `c`'s code for the k-th k of a tile that lies in quads.
+struct quad_place {
+  std::size_t byte = 0;
+  unsigned bit = 0;
+};
+[[nodiscard]] constexpr quad_place place_in_quads(bool four_bits, std::uint32_t c, std::uint32_t k) noexcept {
+  const std::size_t quad = k / 4, within = std::size_t{c} * 4 + k % 4;
+  if (four_bits) return {quad / 2 * 64 + within, static_cast<unsigned>(quad % 2) * 4U};
+  return {quad * 64 + within, 0};
 }
 [[nodiscard]] constexpr std::size_t coded_tile_bytes(coding code) noexcept { return layout_of(code).bytes(); }
 
@@ -233,6 +261,7 @@ extern const kernel_table scalar_kernels;
 #if defined(__x86_64__)
 extern const kernel_table avx2_kernels;
 extern const kernel_table avx512_kernels;
+extern const kernel_table avx512_vnni_kernels;
 extern const kernel_table amx_kernels;
 #endif
 

@@ -126,5 +126,52 @@ GODWIT_INLINE vec load_e4m3(const std::uint8_t* p) {
 }
 GODWIT_INLINE void prefetch(const void* p) { _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T0); }
 
+struct ints {
+  __m256i a, b;
+};
+struct codes {
+  __m256i a, b;
+};
+GODWIT_INLINE ints set1_int(std::int32_t x) { return {_mm256_set1_epi32(x), _mm256_set1_epi32(x)}; }
+GODWIT_INLINE vec to_floats(ints x) { return {_mm256_cvtepi32_ps(x.a), _mm256_cvtepi32_ps(x.b)}; }
+GODWIT_INLINE codes load_codes(const std::byte* p) {
+  return {_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)),
+          _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p + 32))};
+}
+GODWIT_INLINE codes low_nibbles(codes x) {
+  return {_mm256_and_si256(x.a, _mm256_set1_epi8(15)), _mm256_and_si256(x.b, _mm256_set1_epi8(15))};
+}
+GODWIT_INLINE codes high_nibbles(codes x) {
+  return low_nibbles({_mm256_srli_epi16(x.a, 4), _mm256_srli_epi16(x.b, 4)});
+}
+GODWIT_INLINE __m256i all_of_four(const std::int8_t* four) {
+  std::int32_t word;
+  __builtin_memcpy(&word, four, 4);
+  return _mm256_set1_epi32(word);
+}
+/// Sums of four products, times `factor`; of codes below 16, so that no sum of two is too large for 16 bits.
+GODWIT_INLINE __m256i four_products(__m256i nibbles, __m256i four, std::int16_t factor) {
+  return _mm256_madd_epi16(_mm256_maddubs_epi16(nibbles, four), _mm256_set1_epi16(factor));
+}
+GODWIT_INLINE ints add_products(ints sum, codes x, const std::int8_t* four, std::int16_t factor) {
+  const __m256i row = all_of_four(four);
+  return {_mm256_add_epi32(sum.a, four_products(x.a, row, factor)),
+          _mm256_add_epi32(sum.b, four_products(x.b, row, factor))};
+}
+GODWIT_INLINE ints dot_of_nibbles(ints sum, codes x, const std::int8_t* four) { return add_products(sum, x, four, 1); }
+GODWIT_INLINE ints dot_of_bytes(ints sum, codes x, const std::int8_t* four) {
+  return add_products(add_products(sum, low_nibbles(x), four, 1), high_nibbles(x), four, 16);
+}
+GODWIT_INLINE std::int32_t put_int8(vec x, std::int8_t* to) {
+  const __m256i first = _mm256_cvtps_epi32(x.a), second = _mm256_cvtps_epi32(x.b);
+  const __m256i words = _mm256_permute4x64_epi64(_mm256_packs_epi32(first, second), 0xd8);
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(to),
+                   _mm_packs_epi16(_mm256_castsi256_si128(words), _mm256_extracti128_si256(words, 1)));
+  const __m256i eight = _mm256_add_epi32(first, second);
+  const __m128i quad = _mm_add_epi32(_mm256_castsi256_si128(eight), _mm256_extracti128_si256(eight, 1));
+  const __m128i two = _mm_add_epi32(quad, _mm_shuffle_epi32(quad, 0x4e));
+  return _mm_cvtsi128_si32(_mm_add_epi32(two, _mm_shuffle_epi32(two, 0xb1)));
+}
+
 // Sixteen registers: two chains and a sum for each of rows x panels, two registers each.
 inline constexpr int rows_per_block = 2, panels_per_block = 1, panels_single = 2;

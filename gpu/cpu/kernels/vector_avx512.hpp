@@ -99,5 +99,47 @@ GODWIT_INLINE vec load_e4m3(const std::uint8_t* p) {
 }
 GODWIT_INLINE void prefetch(const void* p) { _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T0); }
 
+struct ints {
+  __m512i v;
+};
+struct codes {
+  __m512i v;
+};
+GODWIT_INLINE ints set1_int(std::int32_t x) { return {_mm512_set1_epi32(x)}; }
+GODWIT_INLINE vec to_floats(ints x) { return {_mm512_cvtepi32_ps(x.v)}; }
+GODWIT_INLINE codes load_codes(const std::byte* p) { return {_mm512_loadu_si512(p)}; }
+GODWIT_INLINE codes low_nibbles(codes x) { return {_mm512_and_si512(x.v, _mm512_set1_epi8(15))}; }
+GODWIT_INLINE codes high_nibbles(codes x) {
+  return {_mm512_and_si512(_mm512_srli_epi16(x.v, 4), _mm512_set1_epi8(15))};
+}
+GODWIT_INLINE __m512i all_of_four(const std::int8_t* four) {
+  std::int32_t word;
+  __builtin_memcpy(&word, four, 4);
+  return _mm512_set1_epi32(word);
+}
+#if defined(GODWIT_VNNI)
+GODWIT_INLINE ints dot_of_bytes(ints sum, codes x, const std::int8_t* four) {
+  return {_mm512_dpbusd_epi32(sum.v, x.v, all_of_four(four))};
+}
+GODWIT_INLINE ints dot_of_nibbles(ints sum, codes x, const std::int8_t* four) { return dot_of_bytes(sum, x, four); }
+#else
+GODWIT_INLINE ints dot_of_nibbles(ints sum, codes x, const std::int8_t* four) {
+  const __m512i pairs = _mm512_maddubs_epi16(x.v, all_of_four(four)); // at most 2 * 15 * 127
+  return {_mm512_add_epi32(sum.v, _mm512_madd_epi16(pairs, _mm512_set1_epi16(1)))};
+}
+GODWIT_INLINE ints dot_of_bytes(ints sum, codes x, const std::int8_t* four) {
+  const __m512i low = _mm512_maddubs_epi16(low_nibbles(x).v, all_of_four(four));
+  const __m512i high = _mm512_maddubs_epi16(high_nibbles(x).v, all_of_four(four));
+  const __m512i both =
+      _mm512_add_epi32(_mm512_madd_epi16(low, _mm512_set1_epi16(1)), _mm512_madd_epi16(high, _mm512_set1_epi16(16)));
+  return {_mm512_add_epi32(sum.v, both)};
+}
+#endif
+GODWIT_INLINE std::int32_t put_int8(vec x, std::int8_t* to) {
+  const __m512i whole = _mm512_cvtps_epi32(x.v);
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(to), _mm512_cvtepi32_epi8(whole));
+  return _mm512_reduce_add_epi32(whole);
+}
+
 // Thirty-two registers: two chains and a sum for each of rows x panels.
 inline constexpr int rows_per_block = 4, panels_per_block = 2, panels_single = 8;

@@ -100,4 +100,48 @@ GODWIT_INLINE float widen_e4m3(std::uint8_t code) {
 GODWIT_INLINE vec load_e4m3(const std::uint8_t* p) { GODWIT_EACH(widen_e4m3(p[i])); }
 GODWIT_INLINE void prefetch(const void*) {}
 
+/// Sums of 16 columns, and what 16 columns have of four k: 64 bytes.
+struct ints {
+  std::int32_t v[16];
+};
+struct codes {
+  std::uint8_t v[64];
+};
+GODWIT_INLINE ints set1_int(std::int32_t x) {
+  ints out;
+  for (int i = 0; i < 16; ++i) out.v[i] = x;
+  return out;
+}
+GODWIT_INLINE vec to_floats(ints x) { GODWIT_EACH(float(x.v[i])); }
+GODWIT_INLINE codes load_codes(const std::byte* p) {
+  codes out;
+  for (int i = 0; i < 64; ++i) out.v[i] = std::uint8_t(p[i]);
+  return out;
+}
+GODWIT_INLINE codes low_nibbles(codes x) {
+  for (int i = 0; i < 64; ++i) x.v[i] &= 15U;
+  return x;
+}
+GODWIT_INLINE codes high_nibbles(codes x) {
+  for (int i = 0; i < 64; ++i) x.v[i] = std::uint8_t(x.v[i] >> 4);
+  return x;
+}
+/// Adds the products of each column's four codes with the four of a row.
+GODWIT_INLINE ints dot_of_bytes(ints sum, codes x, const std::int8_t* four) {
+  for (int i = 0; i < 64; ++i) sum.v[i / 4] += std::int32_t(x.v[i]) * four[i % 4];
+  return sum;
+}
+/// The same where all codes are below 16.
+GODWIT_INLINE ints dot_of_nibbles(ints sum, codes x, const std::int8_t* four) { return dot_of_bytes(sum, x, four); }
+/// Numbers of -127 to 127, to the nearest whole ones, of two equally near the even one; returns their sum.
+GODWIT_INLINE std::int32_t put_int8(vec x, std::int8_t* to) {
+  std::int32_t sum = 0;
+  for (int i = 0; i < 16; ++i) {
+    const float whole = (x.v[i] + 0x1.8p23F) - 0x1.8p23F;
+    to[i] = std::int8_t(whole);
+    sum += to[i];
+  }
+  return sum;
+}
+
 inline constexpr int rows_per_block = 1, panels_per_block = 1, panels_single = 1;

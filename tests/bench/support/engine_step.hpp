@@ -24,7 +24,7 @@ struct engine_step {
   std::uint32_t tokens = 1; ///< of each
   std::uint32_t drafted = 0;
   bool draws = true;
-  std::vector<std::uint64_t> adapters; ///< which the requests take in turn
+  std::vector<std::uint64_t> adapters = {}; ///< which the requests take in turn
 };
 
 /// How long it takes.

@@ -28,7 +28,10 @@ public:
       for (auto& code : codes_) code = static_cast<std::uint8_t>((code & 127U) == 127U ? code - 1U : code);
     groups_ = (of.columns + of.group - 1) / of.group;
     for (std::uint64_t i = 0; i < of.rows * groups_; ++i)
-      units_.push_back({size * static_cast<float>(scale(random_)) / 256.0F, of.zeros ? any(random_) % 17 : 0,
+      units_.push_back({size * static_cast<float>(scale(random_)) / 256.0F,
+                        of.zeros && of.by_sums_of_codes ? 8
+                        : of.zeros                      ? any(random_) % 17
+                                                        : 0,
                         of.offsets ? size * static_cast<float>(any(random_) - 128) : 0.0F});
   }
   void codes(std::uint64_t row, std::uint64_t first, std::span<std::uint8_t> out) const override {
@@ -58,10 +61,12 @@ constexpr std::array all_kept{
     kept{coding::int4, "int4", model::coding::int4, true},
     kept{coding::int8, "int8", model::coding::int8},
     kept{coding::e4m3, "fp8", model::coding::e4m3},
-    kept{coding::int4_offset, "int4_offset", model::coding::int4, false, true},
-    kept{coding::int8_offset, "int8_offset", model::coding::int8, false, true},
-    kept{coding::int8_halves, "int8_halves", model::coding::int8, false, false, true},
-    kept{coding::int4_offset_halves, "int4_offset_halves", model::coding::int4, false, true, true}};
+    kept{coding::dot4, "dot4", model::coding::int4, true},
+    kept{coding::dot4_offset, "dot4_offset", model::coding::int4, false, true},
+    kept{coding::dot4_offset_halves, "dot4_offset_halves", model::coding::int4, false, true, true},
+    kept{coding::dot8, "dot8", model::coding::int8},
+    kept{coding::dot8_offset, "dot8_offset", model::coding::int8, false, true},
+    kept{coding::dot8_halves, "dot8_halves", model::coding::int8, false, false, true}};
 const kept& kept_as(coding code) { return *std::ranges::find(all_kept, code, &kept::code); }
 
 aligned<std::byte> packed_codes(const coded_matrix& from, coding code) {
@@ -77,6 +82,47 @@ aligned<std::byte> packed_codes(const coded_matrix& from, coding code) {
   return packed;
 }
 
+/// By the definition in kernels/table.hpp.
+std::vector<float> sums_of_codes(storage kind, const std::vector<float>& x, const coded_matrix& from, shape s) {
+  std::vector<float> out(std::size_t{s.rows} * round_up(s.columns, lanes));
+  const auto& is = from.dimensions();
+  std::vector<std::uint8_t> codes(s.depth);
+  for (std::uint32_t row = 0; row < s.rows; ++row)
+    for (std::uint32_t column = 0; column < s.columns; ++column) {
+      from.codes(column, 0, codes);
+      float sum = 0;
+      for (std::uint32_t tile = 0; tile < s.depth; tile += tile_depth) {
+        const auto end = std::min(s.depth, tile + tile_depth);
+        std::vector<float> a;
+        for (auto k = tile; k < end; ++k) {
+          const auto value = x[std::size_t{row} * s.depth + k];
+          a.push_back(kind == storage::bf16 ? std::bit_cast<float>(std::uint32_t{narrow_to_bf16(value)} << 16U)
+                                            : value);
+        }
+        float largest = 0;
+        for (const auto value : a) largest = std::max(largest, std::abs(value));
+        const float step = largest / 127.0F, inverse = largest > 0 ? 127.0F / largest : 0.0F;
+        const std::uint32_t half = is.group == 16 ? 16 : tile_depth;
+        for (auto first = tile; first < end; first += half) {
+          std::int32_t dot = 0, of_row = 0;
+          const auto unit = from.unit_of(column, first);
+          for (auto k = first; k < std::min(end, first + half); ++k) {
+            const auto rounded = static_cast<std::int32_t>(std::nearbyint(a[k - tile] * inverse));
+            const auto code = is.kind == model::coding::int4 ? std::int32_t{codes[k]}
+                                                             : std::int32_t{static_cast<std::int8_t>(codes[k])};
+            dot += rounded * (code - unit.zero);
+            of_row += rounded;
+          }
+          float t = static_cast<float>(dot) * unit.scale;
+          if (is.offsets) t = std::fma(unit.offset, static_cast<float>(of_row), t);
+          sum = std::fma(step, t, sum);
+        }
+      }
+      out[std::size_t{row} * round_up(s.columns, lanes) + column] = sum;
+    }
+  return out;
+}
+
 using set_and_codes = std::tuple<isa, coding, storage>;
 
 class CodedGemm : public ::testing::TestWithParam<set_and_codes> {
@@ -88,12 +134,15 @@ protected:
   static void expect_same(shape s, std::uint64_t group = 64, float size = 0.02F) {
     const auto [set, code, kind] = GetParam();
     const auto& is = kept_as(code);
-    const random_codes codes({is.kind, s.columns, s.depth, is.halves ? 16 : group, is.zeros, is.offsets}, 5, size);
+    const random_codes codes(
+        {is.kind, s.columns, s.depth, is.halves ? 16 : group, is.zeros, is.offsets, rounds_activations(code)}, 5, size);
     std::vector<float> meant(std::size_t{s.columns} * s.depth);
     for (std::uint32_t row = 0; row < s.columns; ++row)
       codes.values(row, 0, std::span(meant).subspan(std::size_t{row} * s.depth, s.depth));
     const auto x = random_values(std::size_t{s.rows} * s.depth, 1);
-    const auto expected = product(set, kind, x, packed_weights(kind, meant, s.columns, s.depth), s);
+    const auto expected = rounds_activations(code)
+                              ? sums_of_codes(kind, x, codes, s)
+                              : product(set, kind, x, packed_weights(kind, meant, s.columns, s.depth), s);
     const auto packed = packed_codes(codes, code);
     std::vector<float> row(s.depth), rounded(s.depth);
     for (std::uint32_t r = 0; r < s.columns; ++r) {
@@ -131,10 +180,11 @@ TEST_P(CodedGemm, GivesTheBitsOfWhatIsMeantWhateverItsSize) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Sets, CodedGemm,
-                         ::testing::Combine(::testing::Values(isa::scalar, isa::avx2, isa::avx512, isa::amx),
-                                            ::testing::Values(coding::int4, coding::int8, coding::e4m3,
-                                                              coding::int4_offset, coding::int8_offset,
-                                                              coding::int8_halves, coding::int4_offset_halves),
+                         ::testing::Combine(::testing::Values(isa::scalar, isa::avx2, isa::avx512, isa::avx512_vnni,
+                                                              isa::amx),
+                                            ::testing::Values(coding::int4, coding::int8, coding::e4m3, coding::dot4,
+                                                              coding::dot4_offset, coding::dot4_offset_halves,
+                                                              coding::dot8, coding::dot8_offset, coding::dot8_halves),
                                             ::testing::Values(storage::bf16, storage::f32)),
                          [](const auto& named) {
                            return to_string(std::get<0>(named.param)) + "_" + kept_as(std::get<1>(named.param)).name +
@@ -171,13 +221,20 @@ TEST(CodedMatrix, StaysInItsCodesWhereKernelsCanReadThem) {
   };
   EXPECT_EQ(coding_for({model::coding::int4, 16, 64, 32, true}), coding::int4);
   EXPECT_EQ(coding_for({model::coding::int4, 16, 64, 16, true}), coding::none) << "two scales in a tile";
-  EXPECT_EQ(coding_for({model::coding::int4, 16, 64, 32, false, true}), coding::int4_offset);
-  EXPECT_EQ(coding_for({model::coding::int4, 16, 64, 16, false, true}), coding::int4_offset_halves);
-  EXPECT_EQ(coding_for({model::coding::int4, 16, 64, 8, false, true}), coding::none);
-  EXPECT_EQ(coding_for({model::coding::int4, 16, 64, 32, true, true}), coding::none) << "both";
-  EXPECT_EQ(coding_for({model::coding::int8, 16, 64, 16, false}), coding::int8_halves);
-  EXPECT_EQ(coding_for({model::coding::int8, 16, 64, 32, false, true}), coding::int8_offset);
-  EXPECT_EQ(coding_for({model::coding::int8, 16, 64, 16, false, true}), coding::none);
+  EXPECT_EQ(coding_for({model::coding::int4, 16, 64, 32, false, true}), coding::none) << "offsets";
+  EXPECT_EQ(coding_for({model::coding::int8, 16, 64, 16, false}), coding::none) << "two scales in a tile";
+  const auto by_sums = [&](model::coding kind, std::uint64_t group, bool zeros, bool offsets) {
+    return coding_for({kind, 16, 64, group, zeros, offsets, true});
+  };
+  EXPECT_EQ(by_sums(model::coding::int4, 32, true, false), coding::dot4);
+  EXPECT_EQ(by_sums(model::coding::int4, 16, true, false), coding::none);
+  EXPECT_EQ(by_sums(model::coding::int4, 32, false, true), coding::dot4_offset);
+  EXPECT_EQ(by_sums(model::coding::int4, 16, false, true), coding::dot4_offset_halves);
+  EXPECT_EQ(by_sums(model::coding::int4, 8, false, true), coding::none);
+  EXPECT_EQ(by_sums(model::coding::int8, 32, false, false), coding::dot8);
+  EXPECT_EQ(by_sums(model::coding::int8, 32, false, true), coding::dot8_offset);
+  EXPECT_EQ(by_sums(model::coding::int8, 16, false, false), coding::dot8_halves);
+  EXPECT_EQ(by_sums(model::coding::int8, 16, false, true), coding::none);
   EXPECT_EQ(coding_for({model::coding::int8, 16, 100, 100, false}), coding::int8) << "a scale for each row";
   EXPECT_EQ(coding_for({model::coding::int8, 16, 64, 32, true}), coding::none) << "zeros";
   EXPECT_EQ(coding_for({model::coding::e4m3, 16, 64, 64, false}, 32), coding::e4m3);

@@ -34,7 +34,7 @@ private:
 
 inline std::vector<isa> isas_here() {
   std::vector<isa> all;
-  for (const auto kind : {isa::scalar, isa::avx2, isa::avx512, isa::amx})
+  for (const auto kind : {isa::scalar, isa::avx2, isa::avx512, isa::avx512_vnni, isa::amx})
     if (kind <= best_isa()) all.push_back(kind);
   return all;
 }

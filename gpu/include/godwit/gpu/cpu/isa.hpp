@@ -10,10 +10,11 @@ namespace godwit::gpu::cpu {
 /// Instruction sets that the kernels are written for, weakest first. All give bitwise the same results; they differ in
 /// speed.
 enum class isa : std::uint8_t {
-  scalar, ///< plain C++: the definition of what the others compute; very slow
-  avx2,   ///< AVX2, FMA, F16C
-  avx512, ///< AVX-512 F, BW, VL, DQ
-  amx     ///< AVX-512 and AMX tiles for bf16
+  scalar,      ///< plain C++: the definition of what the others compute; very slow
+  avx2,        ///< AVX2, FMA, F16C
+  avx512,      ///< AVX-512 F, BW, VL, DQ
+  avx512_vnni, ///< AVX-512 with VNNI, for codes of four and eight bits
+  amx          ///< these and AMX tiles for bf16
 };
 
 [[nodiscard]] std::string to_string(isa value);
