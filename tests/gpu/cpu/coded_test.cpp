@@ -84,7 +84,7 @@ aligned<std::byte> packed_codes(const coded_matrix& from, coding code) {
 
 /// By the definition in kernels/table.hpp.
 std::vector<float> sums_of_codes(storage kind, const std::vector<float>& x, const coded_matrix& from, shape s) {
-  std::vector<float> out(std::size_t{s.rows} * round_up(s.columns, lanes));
+  std::vector<float> out(std::size_t{s.rows} * s.columns);
   const auto& is = from.dimensions();
   std::vector<std::uint8_t> codes(s.depth);
   for (std::uint32_t row = 0; row < s.rows; ++row)
@@ -118,7 +118,7 @@ std::vector<float> sums_of_codes(storage kind, const std::vector<float>& x, cons
           sum = std::fma(step, t, sum);
         }
       }
-      out[std::size_t{row} * round_up(s.columns, lanes) + column] = sum;
+      out[std::size_t{row} * s.columns + column] = sum;
     }
   return out;
 }

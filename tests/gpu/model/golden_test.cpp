@@ -300,50 +300,63 @@ INSTANTIATE_TEST_SUITE_P(OfEachFormat, QuantizedGolden,
 class GgufGolden : public QuantizedGolden {
 protected:
   [[nodiscard]] static golden read() { return read_golden(std::string("gguf/") + GetParam()); }
-  /// Around the codes nothing is rounded.
-  [[nodiscard]] static std::pair<config, std::shared_ptr<const weights>> in_f32(const golden& of) {
-    auto c = of.model.configuration;
-    c.type = data_type::f32;
-    const auto files = directory_source(golden_path(std::string("gguf/") + GetParam()));
-    return {c, read_gguf_weights(std::make_shared<const gguf_model>(files, "model.gguf"), c)};
+  static double deviation(const std::vector<float>& a, const std::vector<float>& b) {
+    double squares = 0;
+    for (std::size_t i = 0; i < a.size(); ++i)
+      squares += std::pow(static_cast<double>(a[i]) - static_cast<double>(b[i]), 2);
+    return std::sqrt(squares / static_cast<double>(a.size()));
   }
 };
 
-TEST_P(GgufGolden, LogitsAreWithinAFewThousandthsOfTheReference) {
+TEST_P(GgufGolden, LogitsOfWhatTheFileMeansAreWithinAFewThousandthsOfTheReference) {
   const auto expected = read();
-  const auto [c, tensors] = in_f32(expected);
-  const auto whole = logits_of(expected, c, *tensors);
-  EXPECT_LE(largest_error(whole, expected.logits), 3e-3F); // some deviate by 8
-  EXPECT_EQ(logits_of(expected, c, *tensors, 7), whole) << "in chunks";
+  auto c = expected.model.configuration;
+  c.type = data_type::f32;
+  const auto files = directory_source(golden_path(std::string("gguf/") + GetParam()));
+  const auto tensors = read_gguf_weights(std::make_shared<const gguf_model>(files, "model.gguf"), c);
+  const meant_weights meant(c, *tensors, data_type::f32);
+  EXPECT_LE(largest_error(logits_of(expected, c, meant), expected.logits), 3e-3F); // some deviate by 8
 }
 
-TEST_P(GgufGolden, GivesTheBitsOfTheWeightsThatAreMeantAlsoOnSeveralDevices) {
+// Activations that meet codes are rounded to eight bits; llama.cpp's own logits, whose are, too, deviate from these
+// references by 0.11 to 0.24 (0.16 and 0.43 where experts may be others then).
+TEST_P(GgufGolden, LogitsAreAsCloseToTheReferenceAsLlamaCpps) {
   const auto expected = read();
   const auto& c = expected.model.configuration;
-  const auto& coded = *expected.model.tensors;
-  const meant_weights meant(c, coded, c.type);
-  const auto whole = logits_of(expected, c, coded);
-  const bool tied_codes = coded.find("model.embed_tokens.weight")->coded != nullptr;
-  EXPECT_EQ(whole, logits_of(expected, c, meant));
+  const auto whole = logits_of(expected, c, *expected.model.tensors);
+  const auto off = deviation(whole, expected.logits);
+  RecordProperty("deviation", std::to_string(off));
+  EXPECT_LE(off, c.mixture.experts > 0 ? 0.6 : 0.3);
+  const meant_weights meant(c, *expected.model.tensors, c.type);
   const std::string name = GetParam();
   EXPECT_EQ(meant.count() == 0, name.ends_with("f16") || name.ends_with("bf16"));
-  EXPECT_EQ(tied_codes, meant.count() > 0 && name != "mixtral-q4_0");
-  double squares = 0;
-  for (std::size_t i = 0; i < whole.size(); ++i)
-    squares += std::pow(static_cast<double>(whole[i]) - static_cast<double>(expected.logits[i]), 2);
-  EXPECT_LE(std::sqrt(squares / static_cast<double>(whole.size())), c.mixture.experts > 0 ? 0.8 : 0.2)
-      << "of logits that deviate by 4 to 8";
+  EXPECT_EQ(whole == logits_of(expected, c, meant), meant.count() == 0);
+}
 
+TEST_P(GgufGolden, NoBitHangsOnChunksInstructionSetsStagesOrRanks) {
+  const auto expected = read();
+  const auto& c = expected.model.configuration;
+  const auto packed = cpu::pack_model(c, *expected.model.tensors, 1);
   cpu::cpu_executor_settings settings;
+  settings.threads = 1;
+  const auto whole = cpu::compute_logits(packed, expected.prompt, settings);
+  for (const auto chunk : {1U, 7U}) EXPECT_EQ(cpu::compute_logits(packed, expected.prompt, settings, chunk), whole);
+  for (const auto set : {cpu::isa::scalar, cpu::isa::avx2, cpu::isa::avx512, cpu::isa::avx512_vnni}) {
+    if (set > cpu::best_isa()) continue;
+    settings.isa = set;
+    EXPECT_EQ(cpu::compute_logits(packed, expected.prompt, settings), whole) << to_string(set);
+  }
+  settings.isa = {};
   settings.threads = 2;
   if (c.layers > 1) {
-    const auto stages = cpu::pack_stages(c, coded, pipeline::cut_layers(c.layers, 2), 1);
+    const auto stages = cpu::pack_stages(c, *expected.model.tensors, pipeline::cut_layers(c.layers, 2), 1);
     EXPECT_EQ(cpu::compute_logits(stages, expected.prompt, settings), whole);
   }
   if (c.kv_heads < 2) return;
-  const auto ranks = cpu::pack_shards(c, coded, 2, 1);
-  EXPECT_EQ(cpu::compute_logits(ranks, expected.prompt, settings),
-            cpu::compute_logits(cpu::pack_shards(c, meant, 2, 1), expected.prompt, settings));
+  const auto ranks = cpu::pack_shards(c, *expected.model.tensors, 2, 1);
+  const auto divided = cpu::compute_logits(ranks, expected.prompt, settings);
+  EXPECT_EQ(cpu::compute_logits(ranks, expected.prompt, settings, 7), divided);
+  EXPECT_LE(deviation(divided, expected.logits), c.mixture.experts > 0 ? 0.6 : 0.3);
 }
 
 TEST_P(GgufGolden, TakesTheRoomOfItsCodes) {
