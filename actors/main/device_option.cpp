@@ -15,8 +15,11 @@ constexpr std::array<named<device_choice>, 3> device_names{
     {{"auto", device_choice::automatic}, {"cpu", device_choice::cpu}, {"cuda", device_choice::cuda}}};
 
 using gpu::model::rounding;
-constexpr std::array<named<rounding>, 3> rounding_names{
-    {{"none", rounding::none}, {"int8", rounding::int8}, {"int4", rounding::int4}}};
+constexpr std::array<named<rounding>, 5> rounding_names{{{"none", rounding::none},
+                                                         {"int8", rounding::int8},
+                                                         {"int4", rounding::int4},
+                                                         {"q8_0", rounding::q8_0},
+                                                         {"q4_0", rounding::q4_0}}};
 
 /// An option that is one of some words.
 template <const auto& Names, class Choice>
@@ -46,7 +49,8 @@ void add_device_option(CLI::App& to, device_choice& chosen, const std::string& d
 
 void add_quantization_option(CLI::App& to, rounding& chosen) {
   add_choice<rounding_names>(to, "--quantization", chosen,
-                             "What the matrices of the model's layers are rounded to: none, int8 or int4", "WORD");
+                             "What the matrices of the model's layers are rounded to: none, int8, int4, q8_0 or q4_0",
+                             "WORD");
 }
 
 } // namespace godwit::main

@@ -14,7 +14,7 @@ namespace godwit::main {
 /// the default.
 void add_device_option(CLI::App& to, device_choice& chosen, const std::string& doc);
 
-/// --quantization none|int8|int4, likewise.
+/// --quantization none|int8|int4|q8_0|q4_0, likewise.
 void add_quantization_option(CLI::App& to, gpu::model::rounding& chosen);
 
 } // namespace godwit::main

@@ -41,11 +41,14 @@ void declare_engine(runtime::config::registry& r, serve_settings& s) {
   r.add("model.quantization", s.model.quantization,
         {{"none", gpu::model::rounding::none},
          {"int8", gpu::model::rounding::int8},
-         {"int4", gpu::model::rounding::int4}},
+         {"int4", gpu::model::rounding::int4},
+         {"q8_0", gpu::model::rounding::q8_0},
+         {"q4_0", gpu::model::rounding::q4_0}},
         {.doc = "Rounds the matrices of the model's layers as it is loaded, each 32 weights of a row with a scale of "
                 "their own: int8 takes 9 bits a weight, int4 5.25, on CPUs; answers change a little, with int4 more. "
-                "none: as the files have them, which may be quantized themselves. The same in all processes of a "
-                "cluster.",
+                "q8_0 and q4_0: likewise, and the activations that meet them are rounded to eight bits, too, as "
+                "llama.cpp does; quicker. none: as the files have them, which may be quantized themselves. The same in "
+                "all processes of a cluster.",
          .flag = "--quantization"});
   r.add("model.chat_template", s.model.chat_template,
         {.doc = "File with the chat template (Jinja) to use in place of the model directory's. Empty: the model's own, "

@@ -42,7 +42,8 @@ void add(hasher& h, const tensor_view& t) {
   for (const auto dimension : t.shape) h.word(dimension);
   h.word(t.bytes);
   if (t.coded != nullptr) {
-    h.word(static_cast<std::uint64_t>(t.coded->dimensions().kind));
+    const auto& is = t.coded->dimensions();
+    h.word(static_cast<std::uint64_t>(is.kind) + (is.by_sums_of_codes ? 256 : 0));
     for (const auto part : t.coded->sources())
       h.sample(part.size(), pages, [part](std::uint64_t at, std::uint64_t) { return part.data() + at; });
     return;

@@ -164,7 +164,8 @@ private:
     auto rows = std::uint64_t{1}; // of all experts, where the tensor has three dimensions
     const auto& shape = tensor->shape;
     for (std::size_t i = 0; i + (vector ? 0 : 1) < shape.size(); ++i) rows *= shape[i];
-    if (shape.size() < need.shape.size() || (vector && shape.size() > 1) || rows != place.rows || (!vector && shape.back() != columns))
+    if (shape.size() < need.shape.size() || (vector && shape.size() > 1) || rows != place.rows ||
+        (!vector && shape.back() != columns))
       head.fail(place.name, "has the shape " + spell(shape) + "; its rows and columns should be " +
                                 spell(vector ? std::vector{place.rows} : std::vector{place.rows, columns}));
     const auto block = block_of(tensor->type);

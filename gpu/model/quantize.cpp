@@ -22,8 +22,10 @@ constexpr std::uint64_t group_columns = 32;
 /// A matrix of 16 or 32 bits, whose codes are computed as they are asked for.
 class rounded_matrix final : public coded_matrix {
 public:
-  rounded_matrix(const tensor_view& from, coding kind)
-      : coded_matrix({kind, from.shape[0], from.shape[1], group_columns, kind == coding::int4}), from_(from) {}
+  rounded_matrix(const tensor_view& from, rounding to)
+      : coded_matrix({kind_of(to), from.shape[0], from.shape[1], group_columns, kind_of(to) == coding::int4, false,
+                      rounds_activations(to)}),
+        from_(from) {}
 
   void codes(std::uint64_t row, std::uint64_t first, std::span<std::uint8_t> out) const override {
     for (std::size_t done = 0; done < out.size();) {
@@ -41,6 +43,9 @@ public:
   }
 
 private:
+  static coding kind_of(rounding to) {
+    return to == rounding::int4 || to == rounding::q4_0 ? coding::int4 : coding::int8;
+  }
   struct group_of_row {
     std::array<float, group_columns> values{};
     std::uint64_t count = 0;
@@ -72,14 +77,14 @@ private:
 
 class rounded_weights final : public weights {
 public:
-  rounded_weights(std::shared_ptr<const weights> from, const config& configuration, coding kind)
+  rounded_weights(std::shared_ptr<const weights> from, const config& configuration, rounding to)
       : from_(std::move(from)), total_bytes_(from_->total_bytes()) {
     for (const auto& need : tensors_of(configuration)) {
       const bool of_a_layer = need.role == tensor_role::projection || need.role == tensor_role::residual_projection;
       if (!of_a_layer || is_router(need, configuration)) continue;
       const auto* tensor = from_->find(need.name);
       if (tensor == nullptr || tensor->shape.size() != 2) continue;
-      rounded_.push_back(std::make_unique<rounded_matrix>(*tensor, kind));
+      rounded_.push_back(std::make_unique<rounded_matrix>(*tensor, to));
       auto& view = tensors_[need.name];
       view = *tensor;
       view.data = nullptr;
@@ -126,8 +131,7 @@ const char* name_of(method_kind method) {
 
 std::shared_ptr<const weights> quantize(std::shared_ptr<const weights> from, const config& configuration, rounding to) {
   if (to == rounding::none) return from;
-  return std::make_shared<rounded_weights>(std::move(from), configuration,
-                                           to == rounding::int4 ? coding::int4 : coding::int8);
+  return std::make_shared<rounded_weights>(std::move(from), configuration, to);
 }
 
 model_directory quantize(model_directory model, rounding to) {
@@ -159,6 +163,7 @@ std::string quantization_in_words(const model_directory& model) {
     text += ", groups in the order of activations";
   else if (is.group < is.columns)
     text += " in groups of " + std::to_string(is.group);
+  if (is.by_sums_of_codes) text += ", activations in eight bits";
   const auto method = model.configuration.quantization.method;
   return text +
          (method == method_kind::none ? " (rounded as it is loaded)" : std::string(" (") + name_of(method) + ")");

@@ -264,7 +264,8 @@ void in_fewer_bits(bench::session& session, const model::config& config,
   const auto settings_for = [](unsigned threads, std::uint32_t requests, std::uint32_t all) {
     return cpu::cpu_executor_settings{.threads = threads, .blocks = requests * (all / protocols::tokens_per_block + 1)};
   };
-  for (const auto& [to, word] : {std::pair{model::rounding::int8, "int8"}, std::pair{model::rounding::int4, "int4"}}) {
+  for (const auto& [to, word] : {std::pair{model::rounding::int8, "int8"}, std::pair{model::rounding::int4, "int4"},
+                                 std::pair{model::rounding::q8_0, "q8_0"}, std::pair{model::rounding::q4_0, "q4_0"}}) {
     std::shared_ptr<const cpu::packed_model> coded; // where it is asked for
     for (const unsigned threads : {1U, 2U})
       for (const std::uint32_t requests : {1U, 4U, 16U, 0U}) {

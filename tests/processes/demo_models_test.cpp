@@ -50,6 +50,15 @@ TEST(DemoOfModels, WeightsInCodesAnswerTheSameWhileTheirRequestsMigrate) {
   expect_the_same_answers_of("default", {"--quantization", "int8"});
   expect_the_same_answers_of("default", {"--quantization", "int4", "--pipeline-parallel", "2"});
   expect_the_same_answers_of("default", {"--quantization", "int4", "--tensor-parallel", "2"});
+  expect_the_same_answers_of("default", {"--quantization", "q4_0"});
+  expect_the_same_answers_of("default", {"--quantization", "q8_0", "--tensor-parallel", "2"});
+}
+
+TEST(DemoOfModels, AModelOfLlamaCppAnswersTheSameWhileItsRequestsMigrate) {
+  const auto golden = std::filesystem::path(GODWIT_SOURCE_DIR) / "tests/gpu/model/golden/gguf";
+  expect_the_same_answers_of((golden / "qwen2-q8_0/model.gguf").string(), {});
+  expect_the_same_answers_of((golden / "llama-legacy").string(), {"--tensor-parallel", "2"});
+  expect_the_same_answers_of((golden / "qwen3moe-mxfp4/model.gguf").string(), {"--pipeline-parallel", "2"});
 }
 
 TEST(DemoOfModels, FilesInCodesAreNotRoundedOnceMore) {

@@ -6,6 +6,7 @@
 #include "model/coded_matrix.hpp"
 #include "model/gguf_blocks.hpp"
 #include "model/gguf_model.hpp"
+#include "model/tensor_list.hpp"
 #include "model/widen.hpp"
 
 #include <godwit/gpu/model/fingerprint.hpp>
@@ -47,6 +48,14 @@ std::vector<float> floats_of(const tensor_view& view) {
   return out;
 }
 
+std::filesystem::path goldens() { return std::filesystem::path(GODWIT_SOURCE_DIR) / "tests/gpu/model/golden/gguf"; }
+std::vector<std::byte> bytes_of_file(const std::filesystem::path& path) {
+  std::ifstream in(path, std::ios::binary);
+  const std::string text{std::istreambuf_iterator<char>(in), {}};
+  if (text.empty()) throw std::runtime_error(path.string() + " is not there");
+  return tests::bytes_of_text(text);
+}
+
 TEST(Gguf, AModelIsWhatItsFileSays) {
   const auto model = open_built(small_gguf());
   ASSERT_TRUE(model) << model.error().what();
@@ -83,6 +92,78 @@ TEST(Gguf, QueriesAndKeysHaveTheOrderOfHuggingFace) {
       EXPECT_EQ(values[static_cast<std::size_t>(row * 8 + column)], first + static_cast<float>(from * 8 + column));
   const auto other = floats_of(*model->tensors->find("model.layers.0.self_attn.v_proj.weight"));
   EXPECT_EQ(other[8], other[0] + 8) << "values do not turn";
+}
+
+/// The default model, which is a Llama in bf16, as llama.cpp's converter would have it.
+gguf_builder as_gguf(const model_directory& from) {
+  const auto& c = from.configuration;
+  gguf_builder out = small_gguf();
+  out.tensors.clear();
+  out.put_u32("llama.block_count", c.layers);
+  out.put_u32("llama.context_length", c.positions_max);
+  out.put_u32("llama.embedding_length", c.hidden);
+  out.put_u32("llama.feed_forward_length", c.intermediate);
+  out.put_u32("llama.attention.head_count", c.heads);
+  out.put_u32("llama.attention.head_count_kv", c.kv_heads);
+  out.put_f32("llama.attention.layer_norm_rms_epsilon", static_cast<float>(c.rms_norm_epsilon));
+  const auto file = bytes_of_file(goldens() / "texts/gpt-2.gguf"); // has its tokenizer
+  const gguf_file words(file, "gpt-2.gguf");
+  const auto texts = [&](const char* key) {
+    const auto read = words.texts(key).value();
+    return std::vector<std::string>(read.begin(), read.end());
+  };
+  out.put_texts("tokenizer.ggml.tokens", texts("tokenizer.ggml.tokens"));
+  out.put_texts("tokenizer.ggml.merges", texts("tokenizer.ggml.merges"));
+  const auto kinds = words.numbers("tokenizer.ggml.token_type").value();
+  out.put_i32s("tokenizer.ggml.token_type", {kinds.begin(), kinds.end()});
+  const std::vector<std::pair<std::string, std::string>> names{
+      {"input_layernorm", "attn_norm"}, {"post_attention_layernorm", "ffn_norm"},
+      {"self_attn.q_proj", "attn_q"},   {"self_attn.k_proj", "attn_k"},
+      {"self_attn.v_proj", "attn_v"},   {"self_attn.o_proj", "attn_output"},
+      {"mlp.gate_proj", "ffn_gate"},    {"mlp.up_proj", "ffn_up"},
+      {"mlp.down_proj", "ffn_down"}};
+  const auto add = [&](const std::string& name, const std::string& to) {
+    const auto& view = *from.tensors->find(name);
+    gguf_builder::tensor one{to, view.shape.size() == 1 ? 0U : 30U, view.shape, {view.data, view.data + view.bytes}, 0};
+    if (view.shape.size() == 1) { // norms are F32
+      const auto wide = floats_of(view);
+      const auto bytes = std::as_bytes(std::span(wide));
+      one.bytes.assign(bytes.begin(), bytes.end());
+    }
+    if (to.find("attn_q") != std::string::npos || to.find("attn_k") != std::string::npos) {
+      const auto row = view.bytes / view.shape[0], head = std::uint64_t{c.head_size}, half = head / 2;
+      for (std::uint64_t r = 0; r < view.shape[0]; ++r) {
+        const auto turned = r / head * head + r % half * 2 + r % head / half;
+        std::memcpy(one.bytes.data() + turned * row, view.data + r * row, row);
+      }
+    }
+    out.tensors.push_back(std::move(one));
+  };
+  add("model.embed_tokens.weight", "token_embd.weight");
+  add("model.norm.weight", "output_norm.weight");
+  for (std::uint32_t i = 0; i < c.layers; ++i)
+    for (const auto& [name, to] : names)
+      add("model.layers." + std::to_string(i) + "." + name + ".weight",
+          "blk." + std::to_string(i) + "." + to + ".weight");
+  return out;
+}
+
+TEST(Gguf, AModelIsTheSameInEitherFormat) {
+  const auto files = embedded_model();
+  if (!files) GTEST_SKIP() << "built without the embedded model";
+  const auto one = open_model(files);
+  ASSERT_TRUE(one);
+  const auto other = open_built(as_gguf(*one));
+  ASSERT_TRUE(other) << other.error().what();
+  EXPECT_EQ(other->configuration.type, data_type::bf16);
+  for (const auto& need : tensors_of(one->configuration)) {
+    const auto& a = *one->tensors->find(need.name);
+    const auto* b = other->tensors->find(need.name);
+    ASSERT_NE(b, nullptr) << need.name;
+    EXPECT_EQ(floats_of(a), floats_of(*b)) << need.name;
+  }
+  for (const auto* text : {"Once upon a time, don't stop 12345 now!", " \n\n  x\t\xE4\xB8\x96"})
+    EXPECT_EQ(one->tokens->encode(text, false), other->tokens->encode(text, false));
 }
 
 TEST(Gguf, ChatTemplatesAndSpecialTokensAreTaken) {
@@ -304,14 +385,6 @@ TEST(GgufFiles, AModelInSeveralIsOpenedByTheFirst) {
 
 // What ggml says.
 
-std::filesystem::path goldens() { return std::filesystem::path(GODWIT_SOURCE_DIR) / "tests/gpu/model/golden/gguf"; }
-std::vector<std::byte> bytes_of_file(const std::filesystem::path& path) {
-  std::ifstream in(path, std::ios::binary);
-  const std::string text{std::istreambuf_iterator<char>(in), {}};
-  if (text.empty()) throw std::runtime_error(path.string() + " is not there");
-  return tests::bytes_of_text(text);
-}
-
 class GgufBlocks : public ::testing::TestWithParam<std::pair<const char*, std::uint32_t>> {};
 
 TEST_P(GgufBlocks, MeanWhatGgmlSays) {
@@ -396,7 +469,8 @@ TEST_P(GgufTexts, BecomeTheIdsThatLlamaCppGivesThem) {
       said += static_cast<char>(std::stoi(digits.substr(i, 2), nullptr, 16));
     std::vector<protocols::token_id> expected;
     for (protocols::token_id id = 0; words >> id;) expected.push_back(id);
-    if (name == "qwen2" && said.find("\xCC\x81") != std::string::npos) continue; // composed by Qwen's own, not by llama.cpp
+    if (name == "qwen2" && said.find("\xCC\x81") != std::string::npos)
+      continue; // composed by Qwen's own, not by llama.cpp
     auto ids = model->tokens->prefix();
     const auto own = model->tokens->encode(said, special);
     ids.insert(ids.end(), own.begin(), own.end());

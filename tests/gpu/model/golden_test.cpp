@@ -384,7 +384,7 @@ INSTANTIATE_TEST_SUITE_P(OfEachFile, GgufGolden,
 TEST(Quantize, LogitsMoveALittleWithInt8AndMoreWithInt4) {
   const auto expected = read_golden("llama");
   std::vector<double> off;
-  for (const auto to : {rounding::none, rounding::int8, rounding::int4}) {
+  for (const auto to : {rounding::none, rounding::int8, rounding::int4, rounding::q8_0, rounding::q4_0}) {
     const auto model = quantize(expected.model, to);
     cpu::cpu_executor_settings settings;
     settings.threads = 1;
@@ -400,6 +400,10 @@ TEST(Quantize, LogitsMoveALittleWithInt8AndMoreWithInt4) {
   EXPECT_LT(off[1], 0.1) << "of logits whose deviation is 2.9";
   EXPECT_GT(off[2], 4 * off[1]);
   EXPECT_LT(off[2], 1.5);
+  // Activations in eight bits, too, move them about as far as weights in eight bits do.
+  EXPECT_GT(off[3], off[1]);
+  EXPECT_LT(off[3], 3 * off[1]);
+  EXPECT_LT(off[4], 1.2 * off[2]);
 }
 
 TEST(Quantize, AWeightIsTheNearestOfItsGroupsNumbers) {
@@ -435,6 +439,9 @@ TEST(Quantize, LeavesWhatIsNoMatrixOfALayerAndTellsItselfApart) {
   EXPECT_NE(print(model), print(rounded));
   EXPECT_NE(print(rounded), print(quantize(model, rounding::int4)));
   EXPECT_EQ(print(rounded), print(quantize(model, rounding::int8)));
+  EXPECT_NE(print(rounded), print(quantize(model, rounding::q8_0))) << "other sums";
+  EXPECT_EQ(quantization_in_words(quantize(model, rounding::q4_0)),
+            "int4, activations in eight bits (rounded as it is loaded)");
   EXPECT_EQ(quantization_in_words(rounded), "int8 (rounded as it is loaded)");
   EXPECT_EQ(quantization_in_words(model), "");
 }

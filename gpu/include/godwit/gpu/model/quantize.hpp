@@ -9,7 +9,7 @@ namespace godwit::gpu::model {
 
 /// The model with the matrices of its layers rounded to the nearest of such numbers; embeddings, norms, the routers of
 /// experts and the head stay as they are. Nothing is computed yet: who packs the weights reads them so. As llama.cpp's
-/// Q8_0 and Q4_0 round: of int8 the largest of 32 is 127, of int4 -8. Such a model has another fingerprint.
+/// Q8_0 and Q4_0 round: of eight bits the largest of 32 is 127, of four -8. Such a model has another fingerprint.
 ///
 /// Throws model_error where the files keep matrices in codes already.
 [[nodiscard]] model_directory quantize(model_directory model, rounding to);
