@@ -42,7 +42,9 @@ activations::activations(memory_pool& memory, const packed_model& model, storage
   logits_stride = round_up(model.config.vocabulary, lanes);
   deepest_ = std::max({model.width, model.attention_width, model.mlp_width});
   y_bytes_ = in_lines(std::size_t{gemm_rows_} * panels_per_piece * lanes * sizeof(float));
-  gemm_bytes_ = in_lines(gemm_scratch_bytes(tiles_ && !model.rounding ? 1 : gemm_rows_, deepest_));
+  // Tiles read activations as they are.
+  gemm_bytes_ = in_lines(std::max(gemm_scratch_bytes(tiles_ ? 1 : gemm_rows_, deepest_),
+                                  model.rounding ? rounded_bytes(gemm_rows_, deepest_) : 0));
   attention_bytes_ = in_lines(attention_scratch_floats(round_up(c.head_size, tile_depth)) * sizeof(float));
   normed_bytes_ = in_lines(std::size_t{private_rows_max} * model.width * sizeof(float));
   const std::size_t decoded = model.coded ? in_lines(decoded_bytes(activations_for(model.weights), deepest_)) : 0;

@@ -24,10 +24,8 @@ coding coding_of(const tensor_rows& part) {
   const bool four = is.kind == model::coding::int4;
   if (is.by_sums_of_codes) {
     if (is.kind == model::coding::e4m3 || (by_halves && is.offsets != four)) return coding::none;
-    if (four)
-      return !is.offsets ? by_tiles ? coding::dot4 : coding::none
-             : by_tiles  ? coding::dot4_offset
-                         : coding::dot4_offset_halves;
+    if (four && !is.offsets) return by_tiles && is.zeros ? coding::dot4 : coding::none;
+    if (four) return by_tiles ? coding::dot4_offset : coding::dot4_offset_halves;
     return by_halves ? coding::dot8_halves : is.offsets ? coding::dot8_offset : coding::dot8;
   }
   if (by_halves || is.offsets) return coding::none;

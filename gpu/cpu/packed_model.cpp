@@ -100,11 +100,12 @@ private:
     std::vector<matrix_source> out;
     for (const auto& part : source.parts) {
       const matrix_source one{{part}, false, {}};
-      if (!out.empty() && out.back().rows() % lanes != 0) return {source};
-      if (out.empty() || coding_of(out.back()) != coding_of(one))
-        out.push_back(one);
-      else
+      if (!out.empty() && coding_of(out.back()) == coding_of(one)) {
         out.back().parts.push_back(part);
+        continue;
+      }
+      if (!out.empty() && out.back().rows() % lanes != 0) return {source};
+      out.push_back(one);
     }
     if (source.interleaved || out.size() == 1 || out.size() > packed_matrix::pieces_max) return {source};
     return out;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "cpu/kernels/table.hpp"
+#include "model/narrow.hpp"
 #include "model/widen.hpp"
 
 #include <godwit/gpu/model/config.hpp>
@@ -32,12 +33,11 @@ namespace godwit::gpu::cpu {
   return weights == storage::bf16 ? storage::bf16 : storage::f32;
 }
 
+using model::narrow_to_bf16;
+using model::narrow_to_f16;
 using model::widen;
-[[nodiscard]] std::uint16_t narrow_to_bf16(float value) noexcept;
-/// To the nearest, ties to even; beyond the largest f16 infinity.
-[[nodiscard]] std::uint16_t narrow_to_f16(float value) noexcept;
 /// As weights of this kind are stored.
-void narrow(storage kind, float value, std::byte* to) noexcept;
+inline void narrow(storage kind, float value, std::byte* to) noexcept { model::narrow(type_of(kind), value, to); }
 
 /// `count` values of a tensor as f32.
 void widen_values(model::data_type type, const std::byte* from, float* to, std::size_t count) noexcept;

@@ -39,6 +39,7 @@ public:
     /// What meets it is rounded to eight bits, and multiplied with the codes, as llama.cpp does. Where there are zeros,
     /// they are 8.
     bool by_sums_of_codes = false;
+    std::uint32_t format = 0; ///< the file's number for how its bytes are to be read, where it has several
   };
   explicit coded_matrix(shape of) : shape_(of) {}
   coded_matrix(const coded_matrix&) = delete;

@@ -43,7 +43,9 @@ void add(hasher& h, const tensor_view& t) {
   h.word(t.bytes);
   if (t.coded != nullptr) {
     const auto& is = t.coded->dimensions();
-    h.word(static_cast<std::uint64_t>(is.kind) + (is.by_sums_of_codes ? 256 : 0));
+    h.word(static_cast<std::uint64_t>(is.kind));
+    h.word(is.by_sums_of_codes ? 1 : 0);
+    h.word(is.format);
     for (const auto part : t.coded->sources())
       h.sample(part.size(), pages, [part](std::uint64_t at, std::uint64_t) { return part.data() + at; });
     return;

@@ -199,8 +199,9 @@ struct mxfp4 {
 
 template <class Block> class gguf_matrix final : public coded_matrix {
 public:
-  gguf_matrix(std::uint64_t rows, std::uint64_t columns, std::span<const std::byte> bytes)
-      : coded_matrix({Block::kind, rows, columns, Block::group, Block::zeros, Block::offsets, true}), bytes_(bytes) {}
+  gguf_matrix(std::uint32_t type, std::uint64_t rows, std::uint64_t columns, std::span<const std::byte> bytes)
+      : coded_matrix({Block::kind, rows, columns, Block::group, Block::zeros, Block::offsets, true, type}),
+        bytes_(bytes) {}
 
   void codes(std::uint64_t row, std::uint64_t first, std::span<std::uint8_t> out) const override {
     auto i = static_cast<std::uint32_t>(first % Block::values);
@@ -230,19 +231,20 @@ struct known_type {
   std::uint32_t number;
   gguf_block block;
   std::optional<data_type> plain;
-  std::unique_ptr<coded_matrix> (*make)(std::uint64_t rows, std::uint64_t columns, std::span<const std::byte> bytes);
+  std::unique_ptr<coded_matrix> (*make)(std::uint32_t type, std::uint64_t rows, std::uint64_t columns,
+                                        std::span<const std::byte> bytes);
 };
 constexpr known_type plain(std::uint32_t number, std::string_view name, data_type type, std::uint64_t bytes) {
   return {number, {name, 1, bytes}, type, nullptr};
 }
 template <class Block> constexpr known_type coded(std::uint32_t number, std::string_view name) {
-  return {
-      number,
-      {name, Block::values, Block::bytes},
-      std::nullopt,
-      [](std::uint64_t rows, std::uint64_t columns, std::span<const std::byte> bytes) -> std::unique_ptr<coded_matrix> {
-        return std::make_unique<gguf_matrix<Block>>(rows, columns, bytes);
-      }};
+  return {number,
+          {name, Block::values, Block::bytes},
+          std::nullopt,
+          [](std::uint32_t type, std::uint64_t rows, std::uint64_t columns,
+             std::span<const std::byte> bytes) -> std::unique_ptr<coded_matrix> {
+            return std::make_unique<gguf_matrix<Block>>(type, rows, columns, bytes);
+          }};
 }
 constexpr std::array known_types{plain(0, "F32", data_type::f32, 4),
                                  plain(1, "F16", data_type::f16, 2),
@@ -282,7 +284,7 @@ std::optional<data_type> plain_type_of(std::uint32_t type) noexcept {
 std::unique_ptr<coded_matrix> make_gguf_matrix(std::uint32_t type, std::uint64_t rows, std::uint64_t columns,
                                                std::span<const std::byte> bytes) {
   const auto* known = find(type);
-  return known == nullptr || known->make == nullptr ? nullptr : known->make(rows, columns, bytes);
+  return known == nullptr || known->make == nullptr ? nullptr : known->make(type, rows, columns, bytes);
 }
 
 } // namespace godwit::gpu::model

@@ -32,6 +32,8 @@ constexpr std::array architectures{
 class config_writer {
 public:
   explicit config_writer(const gguf_model& model) : model_(model), head_(model.head()) {
+    if (const auto kind = head_.text("general.type").value_or("model"); kind != "model")
+      head_.fail("general.type", "is " + in_quotes(kind) + "; \"model\" is supported");
     const auto name = head_.text("general.architecture");
     if (!name) throw model_error(head_.name(), "has no \"general.architecture\"; is it a model's file?");
     const auto* const known = std::ranges::find(architectures, *name, &known_architecture::name);
@@ -41,6 +43,8 @@ public:
       head_.fail("general.architecture", "is " + in_quotes(*name) + ", which is not supported; supported: " + all);
     }
     prefix_ = *name;
+    if (!head_.flag(key("attention.causal")).value_or(true) || integer("pooling_type").value_or(0) != 0)
+      head_.fail("general.architecture", "is of a model that makes embeddings of texts, not answers");
     const bool mixtral = *name == "llama" && integer("expert_count").value_or(0) > 0;
     out_["architectures"] = json::array{mixtral ? "MixtralForCausalLM" : known->as};
   }
@@ -121,49 +125,48 @@ private:
     out_["tie_word_embeddings"] = !has_tensor("output.weight");
     const auto window = integer("attention.sliding_window").value_or(0);
     out_["sliding_window"] = nullptr;
-    if (window > 0 && prefix_ == "phi3") out_["sliding_window"] = window; // llama.cpp knows of none elsewhere
+    if (window > 0 && prefix_ == "phi3") out_["sliding_window"] = window; // as Hugging Face has it; llama.cpp has none
   }
 
   void rope() {
     out_["rope_theta"] = number("rope.freq_base").value_or(10000.0);
     for (const auto* name : {"rope_factors_long.weight", "rope_factors_short.weight"})
       if (has_tensor(name)) throw model_error(head_.name(), in_quotes(name) + ": longrope is not supported");
-    const auto kind = head_.text(key("rope.scaling.type")).value_or("none");
+    for (const auto* name :
+         {"rope.scaling.attn_factor", "rope.scaling.yarn_attn_factor", "rope.scaling.yarn_ext_factor"})
+      if (number(name).value_or(1.0) != 1.0) head_.fail(key(name), "other than 1 is not supported");
+    auto factor = number("rope.scaling.factor").value_or(number("rope.scale_linear").value_or(1.0));
+    if (factor == 0.0) factor = 1.0; // as llama.cpp has it
+    const auto kind = head_.text(key("rope.scaling.type")).value_or(factor == 1.0 ? "none" : "linear");
     if (kind == "none") return;
     if (has_tensor(frequencies))
       head_.fail(key("rope.scaling.type"),
                  std::string("stands beside ") + in_quotes(frequencies) + ", which says another");
-    json::object scaling{{"rope_type", kind}};
-    scaling["factor"] = number("rope.scaling.factor").value_or(1.0);
+    json::object scaling{{"rope_type", kind}, {"factor", factor}};
     if (kind == "yarn") {
       if (const auto length = integer("rope.scaling.original_context_length"))
         scaling["original_max_position_embeddings"] = *length;
       if (const auto fast = number("rope.scaling.yarn_beta_fast")) scaling["beta_fast"] = *fast;
       if (const auto slow = number("rope.scaling.yarn_beta_slow")) scaling["beta_slow"] = *slow;
-      for (const auto* name :
-           {"rope.scaling.attn_factor", "rope.scaling.yarn_attn_factor", "rope.scaling.yarn_ext_factor"})
-        if (number(name).value_or(1.0) != 1.0) head_.fail(key(name), "other than 1 is not supported");
     }
     out_["rope_scaling"] = std::move(scaling);
   }
 
-  /// llama.cpp ends an answer at whatever is spelled like the end of one, besides what the file calls so.
+  /// A token's id; one that is none is not there, as llama.cpp has it.
+  [[nodiscard]] std::optional<std::int64_t> token(std::string_view name, std::size_t count) const {
+    const auto id = head_.integer("tokenizer.ggml." + std::string(name) + "_token_id");
+    return id && *id >= 0 && static_cast<std::uint64_t>(*id) < count ? id : std::nullopt;
+  }
   void tokens() {
-    if (const auto bos = head_.integer("tokenizer.ggml.bos_token_id")) out_["bos_token_id"] = *bos;
+    const auto texts = head_.texts("tokenizer.ggml.tokens").value_or(std::vector<std::string_view>{});
+    if (const auto bos = token("bos", texts.size())) out_["bos_token_id"] = *bos;
     json::array ends;
     const auto add = [&](std::int64_t id) {
       if (std::ranges::find(ends, json::value(id)) == ends.end()) ends.emplace_back(id);
     };
     for (const auto* name : {"eos", "eot", "eom"})
-      if (const auto id = head_.integer("tokenizer.ggml." + std::string(name) + "_token_id")) add(*id);
-    constexpr std::array spelled{"<|eot_id|>", "<|im_end|>",    "<|end|>", "<|return|>",     "<|call|>",
-                                 "<|eom_id|>", "<|endoftext|>", "</s>",    "<|end_of_text|>"};
-    const auto texts = head_.texts("tokenizer.ggml.tokens").value_or(std::vector<std::string_view>{});
-    const auto kinds = head_.numbers("tokenizer.ggml.token_type").value_or(std::vector<double>{});
-    constexpr double control = 3;
-    for (std::size_t id = 0; id < texts.size() && id < kinds.size(); ++id)
-      if (kinds[id] == control && std::ranges::find(spelled, texts[id]) != spelled.end())
-        add(static_cast<std::int64_t>(id));
+      if (const auto id = token(name, texts.size())) add(*id);
+    for (const auto id : gguf_ends(texts)) add(static_cast<std::int64_t>(id));
     if (!ends.empty()) out_["eos_token_id"] = std::move(ends);
   }
 
@@ -174,16 +177,18 @@ private:
   json::object out_;
 };
 
-/// What a token's embedding, or a matrix, is kept in.
+/// What the matrices are that are not in codes, where those are of one type; else F32, as which nothing is rounded.
+/// Norms and routers do not count: they are F32 in all files, and routers have been 16 bits before.
 data_type type_of(const gguf_model& model) {
-  // Norms are F32 whatever the matrices are.
-  const auto plain_of = [&](const char* name) {
-    const auto* tensor = model.find(name);
-    return tensor == nullptr ? std::nullopt : plain_type_of(tensor->type);
-  };
-  for (const auto* name : {"blk.0.attn_q.weight", "blk.0.attn_qkv.weight"})
-    if (const auto type = plain_of(name)) return *type;
-  return data_type::bf16;
+  std::optional<data_type> out;
+  for (const auto& part : model.parts())
+    for (const auto& [name, tensor] : part.tensors()) {
+      const auto type = plain_type_of(tensor.type);
+      if (!type || tensor.shape.size() < 2 || name.ends_with("ffn_gate_inp.weight")) continue;
+      if (out.value_or(*type) != *type) return data_type::f32;
+      out = type;
+    }
+  return out.value_or(data_type::bf16);
 }
 
 } // namespace

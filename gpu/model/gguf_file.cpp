@@ -197,8 +197,8 @@ void gguf_file::read_tensors(gguf_cursor& at, std::uint64_t count, std::span<con
     std::uint64_t values = 1;
     for (const auto size : tensor.shape)
       if (__builtin_mul_overflow(values, size, &values)) fail(name, "has a shape that overflows");
-    if (!blocks) { // of a model that is not served, unless nobody asks for it
-      tensors_.emplace(std::string(name), std::move(tensor));
+    if (!blocks) { // whoever asks for it refuses it
+      if (!tensors_.emplace(std::string(name), std::move(tensor)).second) fail(name, "is there twice");
       continue;
     }
     const auto row = tensor.shape.empty() ? 1 : tensor.shape.back();
@@ -224,6 +224,10 @@ const gguf_tensor* gguf_file::find(std::string_view tensor) const noexcept {
 const gguf_file::value* gguf_file::lookup(std::string_view key) const noexcept {
   const auto found = values_.find(key);
   return found == values_.end() ? nullptr : &found->second;
+}
+
+void gguf_file::check_count(std::string_view key, const value& of) const {
+  if (of.count > entries_max) fail(key, "has more than " + std::to_string(entries_max) + " entries");
 }
 
 bool gguf_file::is_array(std::string_view key) const noexcept {
@@ -265,8 +269,9 @@ std::optional<std::vector<std::string_view>> gguf_file::texts(std::string_view k
   const auto* is = lookup(key);
   if (is == nullptr) return std::nullopt;
   if (is->type != array_kind || is->element != text_kind) fail(key, "must be an array of texts");
+  check_count(key, *is);
   std::vector<std::string_view> out;
-  out.reserve(is->count); // each has eight bytes at least, which are there
+  out.reserve(is->count);
   gguf_cursor at(is->bytes, *this);
   for (std::uint64_t i = 0; i < is->count; ++i) out.push_back(at.take_text(key));
   return out;
@@ -277,6 +282,7 @@ std::optional<std::vector<double>> gguf_file::numbers(std::string_view key) cons
   if (is == nullptr) return std::nullopt;
   const auto size = size_of(is->element);
   if (is->type != array_kind || size == 0) fail(key, "must be an array of numbers");
+  check_count(key, *is);
   std::vector<double> out;
   out.reserve(is->count);
   for (std::uint64_t i = 0; i < is->count; ++i) {

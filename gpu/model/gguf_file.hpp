@@ -39,6 +39,8 @@ public:
   [[nodiscard]] std::optional<double> number(std::string_view key) const;
   [[nodiscard]] std::optional<bool> flag(std::string_view key) const;
   [[nodiscard]] std::optional<std::string_view> text(std::string_view key) const;
+  /// Of arrays with at most `entries_max` entries.
+  static constexpr std::uint64_t entries_max = 1U << 22U;
   [[nodiscard]] std::optional<std::vector<std::string_view>> texts(std::string_view key) const;
   [[nodiscard]] std::optional<std::vector<double>> numbers(std::string_view key) const;
 
@@ -55,6 +57,7 @@ private:
     std::uint64_t count = 0;          ///< likewise
   };
   [[nodiscard]] const value* lookup(std::string_view key) const noexcept;
+  void check_count(std::string_view key, const value& of) const;
   [[nodiscard]] value read_value(class gguf_cursor& at, std::string_view key) const;
   void read_tensors(class gguf_cursor& at, std::uint64_t count, std::span<const std::byte> file);
 

@@ -74,10 +74,12 @@ gguf_model::gguf_model(std::shared_ptr<const file_source> files, const std::stri
     const auto& one = parts_.back();
     if (one.integer("split.no") != number - 1 || one.integer("split.count") != count)
       one.fail("split.no", "and \"split.count\" do not go with the file's name");
-    for (const auto& [name, tensor] : one.tensors())
-      for (const auto& other : std::span(parts_).first(number - 1))
-        if (other.find(name) != nullptr) one.fail(name, "is also in " + other.name());
   }
+  std::map<std::string_view, std::string_view> where;
+  for (const auto& one : parts_)
+    for (const auto& [name, tensor] : one.tensors())
+      if (const auto [found, first] = where.emplace(name, one.name()); !first)
+        one.fail(name, "is also in " + std::string(found->second));
 }
 
 const gguf_tensor* gguf_model::find(std::string_view tensor) const noexcept {

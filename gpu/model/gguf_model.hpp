@@ -6,7 +6,9 @@
 #include <godwit/gpu/model/file_source.hpp>
 #include <godwit/gpu/model/weights.hpp>
 
+#include <cstddef>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -40,6 +42,8 @@ private:
 /// What config.json, tokenizer.json and tokenizer_config.json would say of it. Throws model_error.
 [[nodiscard]] std::shared_ptr<const file_source> files_of_gguf(const gguf_model& model);
 [[nodiscard]] std::string gguf_config_json(const gguf_model& model);
+/// Tokens that end an answer by how they are spelled, as llama.cpp has it.
+[[nodiscard]] std::vector<std::size_t> gguf_ends(std::span<const std::string_view> tokens);
 [[nodiscard]] std::string gguf_tokenizer_json(const gguf_file& head);
 [[nodiscard]] std::string gguf_tokenizer_config_json(const gguf_file& head);
 

@@ -8,7 +8,10 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <optional>
+#include <set>
 #include <string>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -50,6 +53,9 @@ constexpr std::array cuttings{known_cutting{"gpt-2", {}},
                               known_cutting{"llama3", {llama3, false, false, true, true}},
                               known_cutting{"llama-v3", {llama3, false, false, true, true}},
                               known_cutting{"falcon3", {llama3, false, false, true, true}},
+                              known_cutting{"pixtral", {llama3, false, false, true, true}},
+                              known_cutting{"dbrx", {llama3, false, false, false, false}},
+                              known_cutting{"smaug-bpe", {llama3, false, false, false, false}},
                               known_cutting{"qwen2", {qwen2, false, true, false, false}},
                               known_cutting{"deepseek-r1-qwen", {qwen2, false, true, false, false}},
                               known_cutting{"smollm", {nullptr, true, false, false, false}},
@@ -73,6 +79,12 @@ public:
       const int kind = kinds ? static_cast<int>(std::clamp((*kinds)[id], 0.0, 7.0)) : normal;
       kinds_.push_back(kind >= normal && kind <= byte ? static_cast<token_kind>(kind) : normal);
     }
+    for (const auto id : gguf_ends(texts_)) kinds_[id] = control;
+    std::unordered_map<std::string_view, std::size_t> seen;
+    for (std::size_t id = 0; id < texts_.size(); ++id)
+      if (const auto [found, first] = seen.emplace(texts_[id], id); !first)
+        head_.fail("tokenizer.ggml.tokens", "has " + in_quotes(texts_[id]) + " as token " +
+                                                std::to_string(found->second) + " and as token " + std::to_string(id));
   }
 
   std::string write() {
@@ -91,15 +103,15 @@ public:
 private:
   void by_bytes() {
     const auto name = head_.text("tokenizer.ggml.pre").value_or("");
-    const auto* const known = std::ranges::find(cuttings, name, &known_cutting::name);
-    if (known == cuttings.end()) {
+    const auto* const found = std::ranges::find(cuttings, name, &known_cutting::name);
+    if (found == cuttings.end()) {
       std::string all;
       for (const auto& one : cuttings) all += (all.empty() ? "" : ", ") + in_quotes(one.name);
       head_.fail("tokenizer.ggml.pre", name.empty()
                                            ? "is missing: how texts are cut is not known; supported: " + all
                                            : "is " + in_quotes(name) + ", which is not supported; supported: " + all);
     }
-    const auto& is = known->is;
+    const auto& is = found->is;
     json::array steps;
     if (is.digits) steps.push_back(json::object{{"type", "Digits"}, {"individual_digits", true}});
     if (is.regex != nullptr)
@@ -115,7 +127,16 @@ private:
     if (!merges) throw model_error(head_.name(), "has no \"tokenizer.ggml.merges\"");
     json::array written;
     written.reserve(merges->size());
-    for (const auto one : *merges) written.emplace_back(one);
+    // Of what is no token nothing comes, as llama.cpp has it; whatever else is wrong the reader says.
+    const std::set<std::string_view> known(texts_.begin(), texts_.end());
+    for (const auto one : *merges) {
+      const auto cut = one.find(' ', 1);
+      if (cut != std::string_view::npos &&
+          (!known.contains(one.substr(0, cut)) || !known.contains(one.substr(cut + 1)) ||
+           !known.contains(std::string(one.substr(0, cut)) + std::string(one.substr(cut + 1)))))
+        continue;
+      written.emplace_back(one);
+    }
     out_["model"] = json::object{
         {"type", "BPE"}, {"ignore_merges", is.whole_words}, {"vocab", vocabulary()}, {"merges", std::move(written)}};
     ends(is.begins);
@@ -123,6 +144,7 @@ private:
 
   /// sentencepiece's BPE: what is merged first has the highest score.
   void by_pieces() {
+    by_scores_ = true;
     const auto scores = head_.numbers("tokenizer.ggml.scores");
     if (!scores || scores->size() != texts_.size())
       head_.fail("tokenizer.ggml.scores", "must be there, with as many entries as tokenizer.ggml.tokens");
@@ -163,8 +185,10 @@ private:
       for (std::size_t cut = 1; cut < whole.size(); ++cut) {
         if ((static_cast<unsigned char>(whole[cut]) & 0xC0U) == 0x80U) continue; // within a character
         const auto left = ids.find(whole.substr(0, cut)), right = ids.find(whole.substr(cut));
-        if (left != ids.end() && right != ids.end())
-          all.push_back({scores[id], left->second, right->second, whole, cut});
+        if (left == ids.end() || right == ids.end()) continue;
+        if (all.size() == gguf_file::entries_max)
+          head_.fail("tokenizer.ggml.tokens", "have more than " + std::to_string(all.size()) + " merges");
+        all.push_back({scores[id], left->second, right->second, whole, cut});
       }
     }
     std::ranges::stable_sort(all, [](const merge& a, const merge& b) {
@@ -185,6 +209,12 @@ private:
     return out;
   }
 
+  /// Hugging Face's Phi-3 takes the white space behind most of its special tokens away.
+  [[nodiscard]] bool takes_space_behind(std::string_view token) const {
+    return head_.text("general.architecture") == "phi3" && head_.text("tokenizer.ggml.model") == "llama" &&
+           token != "<unk>" && token != "<s>" && token != "<|endoftext|>";
+  }
+
   void added() {
     json::array tokens;
     for (std::size_t id = 0; id < texts_.size(); ++id) {
@@ -194,7 +224,7 @@ private:
                                     {"content", texts_[id]},
                                     {"single_word", false},
                                     {"lstrip", false},
-                                    {"rstrip", false},
+                                    {"rstrip", takes_space_behind(texts_[id])},
                                     {"normalized", false},
                                     {"special", kinds_[id] != user_defined}});
     }
@@ -205,20 +235,21 @@ private:
   void ends(bool begins) {
     json::array single;
     json::object special;
-    const auto add = [&](const char* flag, bool absent, const std::string& name) {
+    const auto add = [&](const char* flag, bool absent, const std::string& name, std::optional<std::int64_t> usual) {
       if (!head_.flag("tokenizer.ggml." + std::string(flag)).value_or(absent)) return;
       const auto key = "tokenizer.ggml." + name + "_token_id";
-      const auto id = head_.integer(key);
-      if (!id && absent && !head_.has("tokenizer.ggml." + std::string(flag))) return;
+      const auto id = head_.has(key) ? head_.integer(key) : usual;
+      if (!id && !head_.has("tokenizer.ggml." + std::string(flag))) return;
       if (!id || *id < 0 || static_cast<std::uint64_t>(*id) >= texts_.size())
         head_.fail(key, "must be a token of tokenizer.ggml.tokens, since " + std::string(flag) + " asks for it");
       single.push_back(json::object{{"SpecialToken", {{"id", name}, {"type_id", 0}}}});
       special[name] = json::object{
           {"id", name}, {"ids", json::array{*id}}, {"tokens", json::array{texts_[static_cast<std::size_t>(*id)]}}};
     };
-    add("add_bos_token", begins, "bos");
+    const auto of_pieces = [&](std::int64_t id) { return by_scores_ ? std::optional(id) : std::nullopt; };
+    add("add_bos_token", begins, "bos", of_pieces(1));
     single.push_back(json::object{{"Sequence", {{"id", "A"}, {"type_id", 0}}}});
-    add("add_eos_token", false, "eos");
+    add("add_eos_token", false, "eos", of_pieces(2));
     if (single.size() > 1)
       out_["post_processor"] = json::object{
           {"type", "TemplateProcessing"}, {"single", std::move(single)}, {"special_tokens", std::move(special)}};
@@ -227,10 +258,49 @@ private:
   const gguf_file& head_;
   std::vector<std::string_view> texts_;
   std::vector<token_kind> kinds_;
+  bool by_scores_ = false; ///< as sentencepiece has it
   json::object out_;
 };
 
 } // namespace
+
+std::vector<std::size_t> gguf_ends(std::span<const std::string_view> tokens) {
+  constexpr std::array spelled{"<|eot_id|>",
+                               "<|im_end|>",
+                               "<|end|>",
+                               "<|return|>",
+                               "<|call|>",
+                               "<|flush|>",
+                               "<|calls|>",
+                               "<end_of_turn>",
+                               "<|endoftext|>",
+                               "</s>",
+                               "<|eom_id|>",
+                               "<EOT>",
+                               "_<EOT>",
+                               "[EOT]",
+                               "[EOS]",
+                               "<eos>",
+                               "<|end_of_text|>",
+                               "<end_of_utterance>",
+                               "<turn|>",
+                               "<\xEF\xBD\x9C"
+                               "end\xE2\x96\x81of\xE2\x96\x81sentence\xEF\xBD\x9C>"};
+  std::vector<std::size_t> out;
+  std::optional<std::size_t> end;
+  bool returns = false, calls = false;
+  for (std::size_t id = 0; id < tokens.size(); ++id) {
+    if (std::ranges::find(spelled, tokens[id]) == spelled.end()) continue;
+    returns = returns || tokens[id] == "<|return|>";
+    calls = calls || tokens[id] == "<|call|>";
+    if (tokens[id] == "<|end|>")
+      end = id; // of a part of an answer, where others end it
+    else
+      out.push_back(id);
+  }
+  if (end && !(returns && calls)) out.push_back(*end);
+  return out;
+}
 
 std::string gguf_tokenizer_json(const gguf_file& head) { return tokenizer_writer(head).write(); }
 

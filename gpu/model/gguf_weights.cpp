@@ -1,13 +1,12 @@
 #include "model/gguf_blocks.hpp"
 #include "model/gguf_model.hpp"
 #include "model/json_reader.hpp"
+#include "model/narrow.hpp"
 #include "model/tensor_list.hpp"
 #include "model/text_map.hpp"
 #include "model/widen.hpp"
 
 #include <algorithm>
-#include <bit>
-#include <cmath>
 #include <cstring>
 #include <map>
 #include <set>
@@ -117,18 +116,6 @@ std::string spell(const std::vector<std::uint64_t>& shape) {
   return text + "]";
 }
 
-/// The bits of a value in 16 or 32 bits, rounded to the nearest.
-void put(float value, data_type type, std::byte* to) {
-  if (type == data_type::f32) {
-    std::memcpy(to, &value, sizeof value);
-    return;
-  }
-  const auto bits = std::bit_cast<std::uint32_t>(value);
-  const auto half = std::isnan(value) ? std::uint16_t{0x7fc0}
-                                      : static_cast<std::uint16_t>((bits + 0x7fffU + (bits >> 16U & 1U)) >> 16U);
-  std::memcpy(to, &half, sizeof half);
-}
-
 class gguf_weights final : public weights {
 public:
   gguf_weights(std::shared_ptr<const gguf_model> model, const config& configuration)
@@ -203,7 +190,7 @@ private:
       if (from == to)
         std::memcpy(write, read, columns * size);
       else
-        for (std::uint64_t i = 0; i < columns; ++i) put(widen(from, read + i * size), to, write + i * new_size);
+        for (std::uint64_t i = 0; i < columns; ++i) narrow(to, widen(from, read + i * size), write + i * new_size);
     }
     return out.data();
   }

@@ -15,7 +15,8 @@ GODWIT_INLINE void round_activations(const typename Values::element* from, std::
   for (std::size_t u = 0; u < units; ++u, from += 32, codes += 32, sums += 2) {
     const vec first = Values::get(from), second = Values::get(from + 16);
     const float largest = reduce_max(max(max(first, sub(zero(), first)), max(second, sub(zero(), second))));
-    steps[u] = largest / 127.0F;
+    // Nothing is made up of what is no number.
+    steps[u] = largest / 127.0F + reduce_add(add(sub(first, first), sub(second, second)));
     const vec inverse = set1(largest > 0.0F ? 127.0F / largest : 0.0F);
     // What is no number becomes the least.
     const auto put = [&](vec value, std::int8_t* to) {

@@ -195,6 +195,12 @@ struct kernel_table {
   return std::size_t{(rows + lanes - 1) / lanes * lanes} * depth * sizeof(float);
 }
 
+/// The same for products of codes: for each 32 k of a row 32 codes, a step and two sums.
+[[nodiscard]] constexpr std::size_t rounded_bytes(std::uint32_t rows, std::uint32_t depth) noexcept {
+  return std::size_t{rows} * (depth / tile_depth) * (tile_depth + sizeof(float) + 2 * sizeof(std::int32_t));
+}
+static_assert(rounded_bytes(1, tile_depth) <= gemm_scratch_bytes(1, tile_depth));
+
 /// Panels whose codes are read at once for many rows.
 inline constexpr std::uint32_t decoded_panels = 4;
 /// Bytes a thread lends to gemm for what codes mean.

@@ -174,6 +174,28 @@ TEST_P(CodedGemm, GivesTheBitsOfWhatIsMeantForOddShapes) {
   expect_same({300, 24, 1056}, 32);
 }
 
+TEST_P(CodedGemm, MakesNothingOfWhatIsNoNumber) {
+  const auto [set, code, kind] = GetParam();
+  if (!rounds_activations(code)) return;
+  const auto& is = kept_as(code);
+  const shape s{3, 16, 96};
+  const random_codes codes({is.kind, s.columns, s.depth, is.halves ? 16U : 32U, is.zeros, is.offsets, true}, 5);
+  const auto packed = packed_codes(codes, code);
+  for (const float bad : {NAN, INFINITY, -INFINITY})
+    for (std::uint32_t k = 0; k < s.depth; k += 7) {
+      auto x = random_values(std::size_t{s.rows} * s.depth, 1);
+      for (std::uint32_t i = 0; i < tile_depth; ++i) x[s.depth * 2 + i] = 0; // nothing at all
+      x[s.depth + k] = bad;
+      const auto y = product(set, kind, x, packed, s, false, code);
+      const auto expected = sums_of_codes(kind, x, codes, s);
+      for (std::uint32_t column = 0; column < s.columns; ++column) {
+        EXPECT_TRUE(std::isnan(y[s.columns + column])) << bad << " at " << k;
+        EXPECT_EQ(y[column], expected[column]) << "of another row";
+        EXPECT_EQ(y[2 * s.columns + column], expected[2 * s.columns + column]) << "of another row";
+      }
+    }
+}
+
 TEST_P(CodedGemm, GivesTheBitsOfWhatIsMeantWhateverItsSize) {
   expect_same({1, 48, 256}, 32, 1e-30F);
   expect_same({7, 48, 256}, 32, 1e30F);

@@ -93,7 +93,8 @@ TEST_P(Gemm, GivesARowTheSameBitsAmongAThousandOthers) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Sets, Gemm,
-                         ::testing::Combine(::testing::Values(isa::scalar, isa::avx2, isa::avx512, isa::avx512_vnni, isa::amx),
+                         ::testing::Combine(::testing::Values(isa::scalar, isa::avx2, isa::avx512, isa::avx512_vnni,
+                                                              isa::amx),
                                             ::testing::Values(storage::bf16, storage::f16, storage::f32)),
                          [](const auto& named) {
                            const storage kind = std::get<1>(named.param);

@@ -112,6 +112,8 @@ inline std::vector<float> product(isa kind, storage weights, const std::vector<f
     job.decoded = decoded.data();
     job.fetch_ahead = fetch_ahead;
     kernels_for(kind).gemm(weights, job);
+    job.read = true; // and once more, of what that has made of the activations
+    if (s.rows <= lanes) kernels_for(kind).gemm(weights, job);
   }
   std::vector<float> out;
   for (std::uint32_t m = 0; m < s.rows; ++m)

@@ -166,6 +166,85 @@ TEST(Gguf, AModelIsTheSameInEitherFormat) {
     EXPECT_EQ(one->tokens->encode(text, false), other->tokens->encode(text, false));
 }
 
+/// The configuration of a file in which one thing has been changed.
+config config_with(const std::function<void(gguf_builder&)>& change) {
+  auto builder = small_gguf();
+  change(builder);
+  const auto model = open_built(builder);
+  if (!model) throw model_error(model.error());
+  return model->configuration;
+}
+
+TEST(Gguf, AFactorOfRotationIsLinearUnlessTheFileSaysOtherwise) {
+  using scaling_kind = rope_config::scaling_kind;
+  for (const auto* key : {"llama.rope.scaling.factor", "llama.rope.scale_linear"}) {
+    const auto c = config_with([&](auto& b) { b.put_f32(key, 4); });
+    EXPECT_EQ(c.rope.scaling, scaling_kind::linear) << key;
+    EXPECT_EQ(c.rope.factor, 4.0) << key;
+    EXPECT_EQ(config_with([&](auto& b) { b.put_f32(key, 0); }).rope.scaling, scaling_kind::none) << key;
+    EXPECT_EQ(config_with([&](auto& b) { b.put_f32(key, 1); }).rope.scaling, scaling_kind::none) << key;
+  }
+  EXPECT_EQ(config_with([&](auto& b) {
+              b.put_f32("llama.rope.scaling.factor", 4);
+              b.put_text("llama.rope.scaling.type", "none");
+            }).rope.scaling,
+            scaling_kind::none);
+}
+
+TEST(Gguf, AnswersEndAtWhateverLlamaCppEndsThemAt) {
+  const auto ends = [](const std::vector<std::pair<std::string, std::int32_t>>& more) {
+    return config_with([&](auto& b) {
+             auto tokens = tests::small_gguf_tokens();
+             for (const auto& [text, kind] : more) {
+               tokens.texts.push_back(text);
+               tokens.kinds.push_back(kind);
+             }
+             b.put_texts("tokenizer.ggml.tokens", tokens.texts);
+             b.put_i32s("tokenizer.ggml.token_type", tokens.kinds);
+             auto& table = b.find("token_embd.weight");
+             table.shape[0] = tokens.texts.size();
+             table.bytes.resize(tokens.texts.size() * 8 * sizeof(float));
+           })
+        .eos;
+  };
+  using ::testing::UnorderedElementsAre;
+  EXPECT_THAT(ends({{"<|eot_id|>", 1}, {"<end_of_turn>", 4}, {"<eos>", 3}, {"plain", 3}}),
+              UnorderedElementsAre(0, 2, 259, 260, 261))
+      << "whatever kind they are said to be";
+  EXPECT_THAT(ends({{"<|end|>", 3}, {"<|call|>", 3}}), UnorderedElementsAre(0, 2, 259, 260));
+  EXPECT_THAT(ends({{"<|end|>", 3}, {"<|call|>", 3}, {"<|return|>", 3}}), UnorderedElementsAre(0, 2, 260, 261));
+}
+
+TEST(Gguf, IdsBeyondTheVocabularyAndMergesOfNoTokenAreLeftAside) {
+  const auto c = config_with([](auto& b) {
+    b.put_u32("tokenizer.ggml.bos_token_id", 0xFFFFFFFFU);
+    b.put_u32("tokenizer.ggml.eos_token_id", 5000);
+    b.put_texts("tokenizer.ggml.merges", {"a zzz", "zz z"});
+  });
+  EXPECT_EQ(c.bos, std::nullopt);
+  EXPECT_THAT(c.eos, ::testing::UnorderedElementsAre(0, 2));
+}
+
+// As which nothing is rounded but routers, which have been of 16 bits before.
+TEST(Gguf, MatricesAreOfTheTypeThatAllOfThemHave) {
+  const auto type = [](std::uint32_t queries, std::uint32_t others) {
+    return config_with([&](auto& b) {
+             for (auto& one : b.tensors) {
+               if (one.shape.size() < 2) continue;
+               one.type = one.name.find("attn_q") != std::string::npos ? queries : others;
+               if (one.type != 0) one.bytes.resize(one.bytes.size() / 2);
+             }
+           })
+        .type;
+  };
+  EXPECT_EQ(type(0, 0), data_type::f32);
+  EXPECT_EQ(type(1, 1), data_type::f16);
+  EXPECT_EQ(type(30, 30), data_type::bf16);
+  EXPECT_EQ(type(1, 30), data_type::f32);
+  EXPECT_EQ(type(30, 1), data_type::f32);
+  EXPECT_EQ(type(1, 0), data_type::f32);
+}
+
 TEST(Gguf, ChatTemplatesAndSpecialTokensAreTaken) {
   auto builder = small_gguf();
   builder.put_text("tokenizer.chat_template", "{{ messages[0].content }}");
@@ -224,6 +303,10 @@ TEST(GgufRefuses, ModelsOfAnotherArchitecture) {
       AllOf(HasSubstr("\"general.architecture\" is \"gemma3\", which is not supported"), HasSubstr("\"qwen3moe\"")));
   EXPECT_THAT(error_with([](auto& b) { b.remove("general.architecture"); }),
               HasSubstr("has no \"general.architecture\""));
+  EXPECT_THAT(error_with([](auto& b) { b.put_text("general.type", "adapter"); }), HasSubstr("is \"adapter\""));
+  EXPECT_THAT(error_with([](auto& b) { b.put_flag("llama.attention.causal", false); }), HasSubstr("embeddings"));
+  EXPECT_THAT(error_with([](auto& b) { b.put_u32("llama.pooling_type", 1); }), HasSubstr("embeddings"));
+  EXPECT_THAT(error_with([](auto& b) { b.put_f32("llama.rope.scaling.attn_factor", 1.5F); }), HasSubstr("attn_factor"));
   EXPECT_THAT(error_with([](auto& b) { b.put_u32("llama.rope.dimension_count", 2); }), HasSubstr("rotating part"));
   EXPECT_THAT(error_with([](auto& b) { b.put_text("llama.rope.scaling.type", "longrope"); }), HasSubstr("longrope"));
   EXPECT_THAT(error_with([](auto& b) {
@@ -313,7 +396,12 @@ TEST(GgufRefuses, TokenizersThatWouldCutTextsInAnotherWay) {
                 b.put_u32("tokenizer.ggml.bos_token_id", 5000);
               }),
               HasSubstr("bos_token_id"));
-  EXPECT_THAT(error_with([](auto& b) { b.put_u32("tokenizer.ggml.eos_token_id", 5000); }), HasSubstr("eos_token_id"));
+  EXPECT_THAT(error_with([](auto& b) {
+                auto tokens = tests::small_gguf_tokens().texts;
+                tokens[7] = tokens[8];
+                b.put_texts("tokenizer.ggml.tokens", tokens);
+              }),
+              HasSubstr("as token 7 and as token 8"));
   EXPECT_THAT(error_with([](auto& b) {
                 b.put_text("tokenizer.ggml.model", "llama");
                 b.remove("tokenizer.ggml.pre");
@@ -484,7 +572,7 @@ TEST_P(GgufTexts, BecomeTheIdsThatLlamaCppGivesThem) {
 
 INSTANTIATE_TEST_SUITE_P(OfEachTokenizer, GgufTexts,
                          ::testing::Values("gpt-2", "llama-bpe", "qwen2", "smollm", "gpt-4o", "tekken", "sentencepiece",
-                                           "sentencepiece-bare"),
+                                           "sentencepiece-bare", "sentencepiece-usual", "sentencepiece-phi3"),
                          [](const auto& each) {
                            std::string name = each.param;
                            std::replace(name.begin(), name.end(), '-', '_');

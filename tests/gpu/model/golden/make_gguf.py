@@ -50,6 +50,7 @@ MODELS = {
     ),
     "qwen3moe-mxfp4": ({**make_goldens.MODELS["qwen3-moe"], "norm_topk_prob": True, "moe_intermediate_size": 32}, {"gate_inp": "F32", "_exps": "MXFP4", ".": "Q8_0"}),
     "mixtral-q4_0": ({**make_goldens.MODELS["mixtral"], "intermediate_size": 32}, {"gate_inp": "F32", "token_embd": "F16", ".": "Q4_0"}),
+    "mixtral-f16": (make_goldens.MODELS["mixtral"], {"gate_inp": "F32", ".": "F16"}),
     "phi3-q5_1": ({**make_goldens.MODELS["phi3"], "sliding_window": None}, {".": "Q5_1"}),
     "llama-linear-bf16": ({**make_goldens.MODELS["llama-linear-biased"], "mlp_bias": False}, {".": "BF16"}),
 }
@@ -149,21 +150,24 @@ TEXTS = [
 BY_BYTES = ("gpt-2", "llama-bpe", "qwen2", "smollm", "gpt-4o", "tekken")
 
 
-def nothing(tokens):
+def nothing(tokens, family):
     """A model of one small layer with so many tokens: a tokenizer alone is no file that llama.cpp opens."""
-    config = {**COMMON, **LLAMA, "hidden_size": 32, "intermediate_size": 32, "num_hidden_layers": 1, "num_attention_heads": 1,
+    config = {**COMMON, **LLAMA, "model_type": family, "hidden_size": 32, "intermediate_size": 32, "num_hidden_layers": 1, "num_attention_heads": 1,
               "num_key_value_heads": 1, "head_dim": 32, "vocab_size": tokens, "tie_word_embeddings": True}  # fmt: skip
+    matrices = [(part, 32) for part in ("attn_q", "attn_k", "attn_v", "attn_output", "ffn_gate", "ffn_up", "ffn_down")]
+    if family == "phi3":
+        matrices = [("attn_qkv", 96), ("attn_output", 32), ("ffn_up", 64), ("ffn_down", 32)]
     tensors = {
         name: ("Q4_0", shape, b"\0" * (int(numpy.prod(shape)) // 32 * 18)) if len(shape) == 2 else ("F32", shape, b"\0" * (4 * shape[0]))
         for name, shape in [
             ("token_embd.weight", (tokens, 32)), ("output_norm.weight", (32,)), ("blk.0.attn_norm.weight", (32,)), ("blk.0.ffn_norm.weight", (32,)),
-            *((f"blk.0.{part}.weight", (32, 32)) for part in ("attn_q", "attn_k", "attn_v", "attn_output", "ffn_gate", "ffn_up", "ffn_down")),
+            *((f"blk.0.{part}.weight", (rows, 32)) for part, rows in matrices),
         ]
     }  # fmt: skip
     return gguf.metadata_of(config), tensors
 
 
-def pieces():
+def pieces(*more):
     """A vocabulary of sentencepiece's kind: bytes, characters and what is often said, each with a score of its own."""
     mark = "\u2581"
     words = ("the once upon a time there was little girl named hello world stop now quoted emoji for in range return don "
@@ -184,6 +188,8 @@ def pieces():
     kinds.append(gguf.CONTROL)
     texts.append("<tool>")
     kinds.append(gguf.USER_DEFINED)
+    texts += more
+    kinds += [gguf.CONTROL] * len(more)
     return {
         "tokenizer.ggml.model": "llama", "tokenizer.ggml.pre": "default", "tokenizer.ggml.tokens": texts,
         "tokenizer.ggml.scores": [0.0 if kind != gguf.NORMAL else -float(id) for id, kind in enumerate(kinds)],
@@ -201,12 +207,15 @@ def make_texts(library):
     every = {pre: gguf.byte_level_tokenizer(default, pre, count, 0, 2) for pre in BY_BYTES}
     every["sentencepiece"] = pieces()
     every["sentencepiece-bare"] = {**pieces(), "tokenizer.ggml.add_space_prefix": False, "tokenizer.ggml.add_bos_token": False}
+    every["sentencepiece-phi3"] = {**pieces("<|endoftext|>"), "general.name": "Phi-3-mini"}  # by which llama.cpp knows it
+    for left_out in ("bos_token_id", "eos_token_id", "unknown_token_id", "add_bos_token", "add_eos_token"):
+        every.setdefault("sentencepiece-usual", pieces()).pop(f"tokenizer.ggml.{left_out}")
     for name, words in every.items():
-        metadata, tensors = nothing(len(words["tokenizer.ggml.tokens"]))
+        metadata, tensors = nothing(len(words["tokenizer.ggml.tokens"]), "phi3" if "phi3" in name else "llama")
         gguf.write(directory / f"{name}.gguf", metadata | words, tensors)
         model = library.open(directory / f"{name}.gguf", 128)
         lines = [(0, text, model.tokenize(text)) for text in TEXTS]
-        special = "<|turn|>a<tool> b</s>" if "piece" in name else "<|im_start|>a <|im_end|>b"
+        special = "<|turn|>\n a<tool> \nb </s> c" if "piece" in name else "<|im_start|>a <|im_end|>b"
         lines.append((1, special, model.tokenize(special, parse=True)))
         (directory / f"{name}.txt").write_text("".join(f"{flag} x{text.encode().hex()} {' '.join(map(str, ids))}\n" for flag, text, ids in lines))
         if name in BY_BYTES[1:]:
