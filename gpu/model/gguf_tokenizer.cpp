@@ -9,9 +9,9 @@
 #include <array>
 #include <cstdint>
 #include <optional>
-#include <set>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -128,7 +128,7 @@ private:
     json::array written;
     written.reserve(merges->size());
     // Of what is no token nothing comes, as llama.cpp has it; whatever else is wrong the reader says.
-    const std::set<std::string_view> known(texts_.begin(), texts_.end());
+    const std::unordered_set<std::string_view> known(texts_.begin(), texts_.end());
     for (const auto one : *merges) {
       const auto cut = one.find(' ', 1);
       if (cut != std::string_view::npos &&
