@@ -1,6 +1,7 @@
 #include <godwit/gpu/model/quantize.hpp>
 
 #include "model/coded_matrix.hpp"
+#include "model/gguf_blocks.hpp"
 #include "model/tensor_list.hpp"
 #include "model/text_map.hpp"
 #include "model/widen.hpp"
@@ -8,7 +9,10 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <functional>
+#include <map>
 #include <utility>
+#include <vector>
 
 namespace godwit::gpu::model {
 
@@ -127,6 +131,21 @@ const char* name_of(method_kind method) {
   return "";
 }
 
+/// "Q4_K, Q6_K, activations in eight bits (gguf)", what most values are in first.
+std::string types_in_words(const model_directory& model) {
+  std::map<std::uint32_t, std::uint64_t> values;
+  for (const auto& need : tensors_of(model.configuration))
+    if (const auto* tensor = model.tensors->find(need.name); tensor != nullptr && tensor->coded != nullptr)
+      values[tensor->coded->dimensions().format] += elements_of(need);
+  std::vector<std::pair<std::uint64_t, std::uint32_t>> most;
+  for (const auto& [type, count] : values) most.emplace_back(count, type);
+  std::ranges::sort(most, std::greater{});
+  std::string text;
+  for (const auto& [count, type] : most)
+    if (const auto block = block_of(type)) text += (text.empty() ? "" : ", ") + std::string(block->name);
+  return text.empty() ? text : text + ", activations in eight bits (gguf)";
+}
+
 } // namespace
 
 std::shared_ptr<const weights> quantize(std::shared_ptr<const weights> from, const config& configuration, rounding to) {
@@ -150,6 +169,7 @@ bool has_kv_scales(const model_directory& model) {
 }
 
 std::string quantization_in_words(const model_directory& model) {
+  if (model.configuration.quantization.method == method_kind::gguf) return types_in_words(model);
   const coded_matrix* one = nullptr;
   for (const auto& need : tensors_of(model.configuration)) {
     const auto* tensor = model.tensors->find(need.name);

@@ -173,12 +173,7 @@ constexpr std::array all_kept{kept{"f16", 1, 1}, kept{"q8_0", 8, 8}, kept{"q4_0"
 void write_model(const library& ggml, const model::config& c, const kept& as, const std::filesystem::path& to) {
   auto out = model::tests::small_gguf();
   out.tensors.clear();
-  out.put_u32("llama.block_count", c.layers);
-  out.put_u32("llama.context_length", c.positions_max);
-  out.put_u32("llama.embedding_length", c.hidden);
-  out.put_u32("llama.feed_forward_length", c.intermediate);
-  out.put_u32("llama.attention.head_count", c.heads);
-  out.put_u32("llama.attention.head_count_kv", c.kv_heads);
+  model::tests::put_sizes(out, c);
   out.put_u32("llama.vocab_size", c.vocabulary);
   const auto own = model::tests::small_gguf_tokens();
   auto tokens = own.texts;

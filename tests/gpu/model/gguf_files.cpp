@@ -115,17 +115,28 @@ gguf_tokens small_gguf_tokens() {
   return out;
 }
 
+void put_sizes(gguf_builder& to, const config& of) {
+  to.put_u32("llama.block_count", of.layers);
+  to.put_u32("llama.context_length", of.positions_max);
+  to.put_u32("llama.embedding_length", of.hidden);
+  to.put_u32("llama.feed_forward_length", of.intermediate);
+  to.put_u32("llama.attention.head_count", of.heads);
+  to.put_u32("llama.attention.head_count_kv", of.kv_heads);
+  to.put_f32("llama.attention.layer_norm_rms_epsilon", static_cast<float>(of.rms_norm_epsilon));
+}
+
 gguf_builder small_gguf() {
   constexpr std::uint32_t hidden = 8, inner = 12, vocabulary = 259;
   gguf_builder out;
   out.put_text("general.architecture", "llama");
-  out.put_u32("llama.block_count", 1);
-  out.put_u32("llama.context_length", 64);
-  out.put_u32("llama.embedding_length", hidden);
-  out.put_u32("llama.feed_forward_length", inner);
-  out.put_u32("llama.attention.head_count", 2);
-  out.put_u32("llama.attention.head_count_kv", 1);
-  out.put_f32("llama.attention.layer_norm_rms_epsilon", 1e-5F);
+  config sizes;
+  sizes.layers = 1;
+  sizes.positions_max = 64;
+  sizes.hidden = hidden;
+  sizes.intermediate = inner;
+  sizes.heads = 2;
+  sizes.kv_heads = 1;
+  put_sizes(out, sizes);
   const auto tokens = small_gguf_tokens();
   out.put_text("tokenizer.ggml.model", "gpt2");
   out.put_text("tokenizer.ggml.pre", "gpt-2");

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <godwit/gpu/model/config.hpp>
+
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -48,6 +50,9 @@ struct gguf_tokens {
   std::vector<std::int32_t> kinds;
 };
 gguf_tokens small_gguf_tokens();
+
+/// The keys that say of which sizes a Llama is.
+void put_sizes(gguf_builder& to, const config& of);
 
 /// A small Llama in F32 with these tokens, whose weights are all different.
 gguf_builder small_gguf();

@@ -99,13 +99,7 @@ gguf_builder as_gguf(const model_directory& from) {
   const auto& c = from.configuration;
   gguf_builder out = small_gguf();
   out.tensors.clear();
-  out.put_u32("llama.block_count", c.layers);
-  out.put_u32("llama.context_length", c.positions_max);
-  out.put_u32("llama.embedding_length", c.hidden);
-  out.put_u32("llama.feed_forward_length", c.intermediate);
-  out.put_u32("llama.attention.head_count", c.heads);
-  out.put_u32("llama.attention.head_count_kv", c.kv_heads);
-  out.put_f32("llama.attention.layer_norm_rms_epsilon", static_cast<float>(c.rms_norm_epsilon));
+  tests::put_sizes(out, c);
   const auto file = bytes_of_file(goldens() / "texts/gpt-2.gguf"); // has its tokenizer
   const gguf_file words(file, "gpt-2.gguf");
   const auto texts = [&](const char* key) {

@@ -367,7 +367,11 @@ TEST_P(GgufGolden, TakesTheRoomOfItsCodes) {
   const auto& c = expected.model.configuration;
   const meant_weights meant(c, *expected.model.tensors, data_type::f32);
   if (meant.count() == 0) return;
-  EXPECT_TRUE(quantization_in_words(expected.model).ends_with("(gguf)"));
+  const std::string name = GetParam();
+  const auto words = quantization_in_words(expected.model);
+  EXPECT_TRUE(words.ends_with(", activations in eight bits (gguf)")) << words;
+  const std::string first = name == "qwen3moe-mxfp4" ? "MXFP4, Q8_0, " : name == "phi3-q5_1" ? "Q5_1, " : "";
+  EXPECT_TRUE(words.starts_with(first)) << words;
   EXPECT_THROW((void)quantize(expected.model, rounding::int8), model_error);
   EXPECT_LT(cpu::packed_bytes(*cpu::pack_model(c, *expected.model.tensors, 1)),
             cpu::packed_bytes(*cpu::pack_model(c, meant, 1)) * 3 / 4);
