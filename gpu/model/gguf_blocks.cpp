@@ -5,6 +5,7 @@
 #include <array>
 #include <cmath>
 #include <cstring>
+#include <utility>
 
 namespace godwit::gpu::model {
 
@@ -274,6 +275,18 @@ const known_type* find(std::uint32_t type) {
 std::optional<gguf_block> block_of(std::uint32_t type) noexcept {
   const auto* known = find(type);
   return known == nullptr ? std::nullopt : std::optional(known->block);
+}
+
+std::string name_of_type(std::uint32_t type) {
+  constexpr std::array others{
+      std::pair{9U, "Q8_1"},     std::pair{15U, "Q8_K"},  std::pair{16U, "IQ2_XXS"}, std::pair{17U, "IQ2_XS"},
+      std::pair{18U, "IQ3_XXS"}, std::pair{19U, "IQ1_S"}, std::pair{21U, "IQ3_S"},   std::pair{22U, "IQ2_S"},
+      std::pair{24U, "I8"},      std::pair{25U, "I16"},   std::pair{26U, "I32"},     std::pair{27U, "I64"},
+      std::pair{28U, "F64"},     std::pair{29U, "IQ1_M"}, std::pair{34U, "TQ1_0"},   std::pair{35U, "TQ2_0"}};
+  if (const auto* known = find(type)) return std::string(known->block.name);
+  for (const auto& [number, name] : others)
+    if (number == type) return name;
+  return "number " + std::to_string(type);
 }
 
 std::optional<data_type> plain_type_of(std::uint32_t type) noexcept {

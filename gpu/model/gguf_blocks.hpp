@@ -9,6 +9,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 
 namespace godwit::gpu::model {
@@ -21,6 +22,9 @@ struct gguf_block {
 };
 /// By ggml's number; absent: it is not known here.
 [[nodiscard]] std::optional<gguf_block> block_of(std::uint32_t type) noexcept;
+
+/// What ggml calls it, also where it is not known here: "IQ2_XXS"; else its number.
+[[nodiscard]] std::string name_of_type(std::uint32_t type);
 
 /// What its values are as they lie; absent: codes.
 [[nodiscard]] std::optional<data_type> plain_type_of(std::uint32_t type) noexcept;

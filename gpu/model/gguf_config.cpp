@@ -10,6 +10,7 @@
 #include <array>
 #include <cmath>
 #include <cstring>
+#include <utility>
 
 namespace godwit::gpu::model {
 
@@ -194,6 +195,20 @@ data_type type_of(const gguf_model& model) {
 } // namespace
 
 std::string gguf_config_json(const gguf_model& model) { return config_writer(model).write(); }
+
+std::string gguf_generation_config_json(const gguf_file& head) {
+  constexpr std::array names{std::pair{"temp", "temperature"}, std::pair{"top_p", "top_p"}, std::pair{"top_k", "top_k"},
+                             std::pair{"min_p", "min_p"}, std::pair{"penalty_repeat", "repetition_penalty"}};
+  json::object out;
+  for (const auto& [ours, theirs] : names)
+    if (const auto value = head.number("general.sampling." + std::string(ours))) {
+      if (*value == std::floor(*value) && std::abs(*value) < 1e9)
+        out[theirs] = static_cast<std::int64_t>(*value);
+      else
+        out[theirs] = *value;
+    }
+  return json::serialize(out);
+}
 
 void complete_gguf_config(const gguf_model& model, config& out) {
   out.type = type_of(model);

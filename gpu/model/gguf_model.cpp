@@ -95,6 +95,7 @@ std::shared_ptr<const file_source> files_of_gguf(const gguf_model& model) {
   };
   std::map<std::string, std::vector<std::byte>, std::less<>> files;
   files["config.json"] = bytes(gguf_config_json(model));
+  files["generation_config.json"] = bytes(gguf_generation_config_json(model.head()));
   files["tokenizer.json"] = bytes(gguf_tokenizer_json(model.head()));
   files["tokenizer_config.json"] = bytes(gguf_tokenizer_config_json(model.head()));
   return memory_source(model.name(), std::move(files));

@@ -1,5 +1,6 @@
 #include "model/gguf_model.hpp"
 #include "model/json_reader.hpp"
+#include "model/utf8.hpp"
 
 #include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
@@ -72,6 +73,10 @@ public:
     if (!texts)
       throw model_error(head_.name(), "has no \"tokenizer.ggml.tokens\"; a model is served with its tokenizer");
     texts_ = std::move(*texts);
+    for (std::size_t id = 0; id < texts_.size(); ++id)
+      if (!is_utf8(texts_[id]))
+        head_.fail("tokenizer.ggml.tokens",
+                   "has " + in_quotes(texts_[id]) + " as token " + std::to_string(id) + ", which is not UTF-8");
     const auto kinds = head_.numbers("tokenizer.ggml.token_type");
     if (kinds && kinds->size() != texts_.size())
       head_.fail("tokenizer.ggml.token_type", "must have as many entries as tokenizer.ggml.tokens");
@@ -313,6 +318,8 @@ std::string gguf_tokenizer_config_json(const gguf_file& head) {
     if (const auto id = head.integer("tokenizer.ggml." + std::string(ours) + "_token_id");
         id && *id >= 0 && static_cast<std::uint64_t>(*id) < texts.size())
       out[theirs] = texts[static_cast<std::size_t>(*id)];
+  for (const auto* name : {"tokenizer.chat_template", "tokenizer.chat_template.tool_use"})
+    if (const auto text = head.text(name); text && !is_utf8(*text)) head.fail(name, "is not UTF-8");
   if (const auto text = head.text("tokenizer.chat_template")) {
     json::array all{json::object{{"name", "default"}, {"template", *text}}};
     if (const auto tools = head.text("tokenizer.chat_template.tool_use"))

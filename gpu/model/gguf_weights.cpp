@@ -158,8 +158,7 @@ private:
     const auto block = block_of(tensor->type);
     const auto plain = plain_type_of(tensor->type);
     if (!block || (vector && !plain))
-      head.fail(place.name, "is of ggml's type " + std::to_string(tensor->type) +
-                                (block ? " (" + std::string(block->name) + ")" : "") +
+      head.fail(place.name, "is of type " + name_of_type(tensor->type) +
                                 (vector ? ", which is not supported for a vector"
                                         : ", which is not supported; supported: F32, F16, BF16, Q4_0, Q4_1, Q5_0, "
                                           "Q5_1, Q8_0, Q2_K to Q6_K, IQ4_NL, IQ4_XS, MXFP4"));

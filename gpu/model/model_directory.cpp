@@ -168,6 +168,13 @@ model_directory open_gguf_or_throw(const std::shared_ptr<const file_source>& fil
   return out;
 }
 
+/// A folder of GGUF files may have the config.json of the model that they have been made of.
+bool has_weights(const std::filesystem::path& directory) {
+  std::error_code ignored;
+  return std::filesystem::exists(directory / "model.safetensors", ignored) ||
+         std::filesystem::exists(directory / "model.safetensors.index.json", ignored);
+}
+
 /// The only model among the GGUF files of a directory that is no Hugging Face model; empty: there is none.
 std::string only_gguf_of(const std::filesystem::path& directory) {
   std::vector<std::string> all;
@@ -182,7 +189,7 @@ std::string only_gguf_of(const std::filesystem::path& directory) {
   }
   if (all.size() > 1) {
     std::ranges::sort(all);
-    throw model_error(in_quotes(directory.string()), "has no config.json but " + std::to_string(all.size()) +
+    throw model_error(in_quotes(directory.string()), "has no safetensors but " + std::to_string(all.size()) +
                                                          " models in GGUF files; name one of them, like " +
                                                          in_quotes((directory / all.front()).string()));
   }
@@ -216,10 +223,13 @@ protocols::expected<model_directory, model_error> open_model(const std::filesyst
     std::error_code ignored;
     const bool directory = std::filesystem::is_directory(path, ignored);
     if (!directory && !std::filesystem::is_regular_file(path, ignored))
-      throw model_error(in_quotes(path.string()), "is neither a Hugging Face model directory nor a GGUF file");
+      throw model_error(
+          in_quotes(path.string()),
+          std::string(std::filesystem::exists(path, ignored) ? "is neither a directory nor a file" : "is not there") +
+              "; a model is a Hugging Face model directory or a GGUF file");
     auto gguf = directory ? std::string() : path.filename().string();
     const auto files = directory_source(directory ? path : path.parent_path().empty() ? "." : path.parent_path());
-    if (directory && !std::filesystem::exists(path / "config.json", ignored)) gguf = only_gguf_of(path);
+    if (directory && !has_weights(path)) gguf = only_gguf_of(path);
     auto out = gguf.empty() ? open_or_throw(files) : open_gguf_or_throw(files, gguf);
     out.path = path.string();
     return out;

@@ -209,6 +209,23 @@ TEST(Gguf, AnswersEndAtWhateverLlamaCppEndsThemAt) {
   EXPECT_THAT(ends({{"<|end|>", 3}, {"<|call|>", 3}, {"<|return|>", 3}}), UnorderedElementsAre(0, 2, 260, 261));
 }
 
+TEST(Gguf, WhatItRecommendsForRequestsIsTaken) {
+  const auto c = config_with([](auto& b) {
+    b.put_f32("general.sampling.temp", 0.5F);
+    b.put_u32("general.sampling.top_k", 7);
+    b.put_f32("general.sampling.top_p", 1.0F);
+    b.put_f32("general.sampling.min_p", 0.25F);
+    b.put_f32("general.sampling.penalty_repeat", 1.5F);
+  });
+  EXPECT_EQ(c.default_temperature, 0.5F);
+  EXPECT_EQ(c.default_top_k, 7);
+  EXPECT_EQ(c.default_top_p, 1.0F);
+  EXPECT_EQ(c.default_min_p, 0.25F);
+  EXPECT_EQ(c.default_repetition_penalty, 1.5F);
+  EXPECT_EQ(config_with([](auto&) {}).default_temperature, std::nullopt);
+  EXPECT_THAT(error_with([](auto& b) { b.put_f32("general.sampling.top_p", 2); }), HasSubstr("top_p"));
+}
+
 TEST(Gguf, IdsBeyondTheVocabularyAndMergesOfNoTokenAreLeftAside) {
   const auto c = config_with([](auto& b) {
     b.put_u32("tokenizer.ggml.bos_token_id", 0xFFFFFFFFU);
@@ -355,7 +372,8 @@ TEST(GgufRefuses, TensorsThatDoNotGoWithTheKeys) {
               }),
               HasSubstr("\"blk.0.attn_sinks.weight\" is a tensor that such a model"));
   EXPECT_THAT(error_with([](auto& b) { b.tensors.push_back(b.tensors.front()); }), HasSubstr("is there twice"));
-  EXPECT_THAT(error_with([](auto& b) { b.find("blk.0.attn_q.weight").type = 19; }), HasSubstr("ggml's type 19"));
+  EXPECT_THAT(error_with([](auto& b) { b.find("blk.0.attn_q.weight").type = 19; }),
+              HasSubstr("is of type IQ1_S, which is not supported"));
   EXPECT_THAT(error_with([](auto& b) { b.find("blk.0.attn_q.weight").type = 8; }),
               HasSubstr("no multiple of 32 as Q8_0"));
   EXPECT_THAT(error_with([](auto& b) { b.find("blk.0.attn_q.weight").misplaced = 4; }), HasSubstr("general.alignment"));
@@ -371,6 +389,17 @@ TEST(GgufRefuses, TensorsThatDoNotGoWithTheKeys) {
                 b.find("blk.0.ffn_down.weight").shape = {1, 1, 1, 1, 96};
               }),
               HasSubstr("more than 4 dimensions"));
+}
+
+TEST(GgufRefuses, TextsThatAreNoUtf8) {
+  EXPECT_THAT(error_with([](auto& b) { b.put_text("tokenizer.chat_template", "\xFF{{ x }}"); }),
+              HasSubstr("\"tokenizer.chat_template\" is not UTF-8"));
+  EXPECT_THAT(error_with([](auto& b) {
+                auto tokens = tests::small_gguf_tokens().texts;
+                tokens[7] = "\xFFx";
+                b.put_texts("tokenizer.ggml.tokens", tokens);
+              }),
+              HasSubstr("as token 7, which is not UTF-8"));
 }
 
 TEST(GgufRefuses, TokenizersThatWouldCutTextsInAnotherWay) {
@@ -420,6 +449,8 @@ TEST(GgufFiles, AreOpenedByThemselvesOrAsTheOnlyOneOfADirectory) {
     EXPECT_EQ(model->name, "small-q8");
     EXPECT_EQ(model->path, path.string());
   }
+  write(scratch.path() / "config.json", tests::bytes_of_text("{}")); // of what it has been made of
+  EXPECT_TRUE(open_model(scratch.path()));
   write(scratch.path() / "mmproj-small.gguf", small_gguf().build()); // of pictures, beside a model
   EXPECT_TRUE(open_model(scratch.path()));
   write(scratch.path() / "other.gguf", small_gguf().build());
@@ -427,7 +458,7 @@ TEST(GgufFiles, AreOpenedByThemselvesOrAsTheOnlyOneOfADirectory) {
   ASSERT_FALSE(two);
   EXPECT_THAT(two.error().what(), AllOf(HasSubstr("2 models in GGUF files"), HasSubstr("other.gguf")));
   EXPECT_THAT(open_model(scratch.path() / "none.gguf").error().what(),
-              HasSubstr("is neither a Hugging Face model directory nor a GGUF file"));
+              HasSubstr("is not there; a model is a Hugging Face model directory or a GGUF file"));
 }
 
 /// The tensors of a model in two files.

@@ -184,7 +184,7 @@ TEST(FileSource, ADirectoryNeverGivesFilesFromElsewhere) {
 TEST(FileSource, ADirectoryThatIsNoneIsSaidToBeNone) {
   const auto opened = open_model(std::filesystem::path("/nonexistent/model"));
   ASSERT_FALSE(opened);
-  EXPECT_THAT(opened.error().what(), HasSubstr("\"/nonexistent/model\": is not a directory"));
+  EXPECT_THAT(opened.error().what(), HasSubstr("\"/nonexistent/model\": is not there; a model is a Hugging Face"));
 }
 
 } // namespace

@@ -29,7 +29,7 @@ import gguf  # noqa: E402
 OUTPUT = make_goldens.HERE / "gguf"
 LIBRARY = pathlib.Path(gguf.__file__).parent / "node_modules/@node-llama-cpp/linux-x64/bins/linux-x64"
 BLOCKS = 6
-COMMON = {**make_goldens.COMMON, "hidden_size": 64, "intermediate_size": 96, "head_dim": 16}
+COMMON = {**make_goldens.COMMON, "hidden_size": 64, "intermediate_size": 96, "head_dim": 16, "max_position_embeddings": 512}
 K = {"hidden_size": 256, "intermediate_size": 256, "num_attention_heads": 4, "num_key_value_heads": 1, "head_dim": 64, "num_hidden_layers": 1}
 LLAMA = {"architectures": ["LlamaForCausalLM"], "model_type": "llama", "rope_theta": 10000.0}
 
