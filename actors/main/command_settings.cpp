@@ -29,7 +29,8 @@ void command_settings::add_to(CLI::App& command, const std::function<bool(const 
   registry_.allow_variable("GODWIT_CONFIG");
   for (const char* told : {"GODWIT_HEAD", "GODWIT_NODE", "GODWIT_INSTANCE"}) // by scaling.command_out
     registry_.allow_variable(told);
-  command.add_option("model", model, "Hugging Face model directory or GGUF file; without it the built-in default model")
+  command
+      .add_option("model", model, "Hugging Face model directory or GGUF file; without it the built-in default model")
       ->type_name("MODEL_DIR");
   command.add_option("--config", config_file_, "TOML file with settings (or GODWIT_CONFIG)")->type_name("FILE");
   command.add_flag("--print-config", print_config, "Print every setting with its value and origin as TOML, and exit");

@@ -261,7 +261,9 @@ void add_model_command(CLI::App& app, command_result& result) {
   auto made = std::make_shared<adapter_flags>();
   auto* adapter = command->add_subcommand(
       "adapter", "Write a low-rank adapter (LoRA) with random weights for a model, to try them");
-  adapter->add_option("--model", made->options.model, "A Hugging Face model directory or a GGUF file, or default for the embedded one")
+  adapter
+      ->add_option("--model", made->options.model,
+                   "A Hugging Face model directory or a GGUF file, or default for the embedded one")
       ->type_name("MODEL");
   adapter->add_option("--rank", made->options.rank, "Of all its matrices")->type_name("N");
   adapter->add_option("--out", made->out, "Directory to write; its last part is the adapter's name")
@@ -282,7 +284,8 @@ void add_model_command(CLI::App& app, command_result& result) {
   };
   auto shown = std::make_shared<show_flags>();
   auto* show = command->add_subcommand("show", "Show what the loader reads: architecture, shapes, sizes");
-  show->add_option("MODEL", shown->directory, "A Hugging Face model directory or a GGUF file, or default for the embedded model")
+  show->add_option("MODEL", shown->directory,
+                   "A Hugging Face model directory or a GGUF file, or default for the embedded model")
       ->required();
   show->add_flag("--json", shown->json, "One JSON object");
   show->callback([shown, &result] {

@@ -189,7 +189,9 @@ void add_place_command(CLI::App& model, command_result& result) {
   auto options = std::make_shared<place_options>();
   auto* command = model.add_subcommand(
       "place", "Which devices, of different memory and speed, should have how many of a model's layers");
-  command->add_option("MODEL", options->model, "A Hugging Face model directory or a GGUF file, or default for the embedded model")
+  command
+      ->add_option("MODEL", options->model,
+                   "A Hugging Face model directory or a GGUF file, or default for the embedded model")
       ->required();
   command
       ->add_option("--device", options->devices,

@@ -318,7 +318,8 @@ void add_profile_command(CLI::App& app, command_result& result) {
     bool list = false;
   };
   auto f = std::make_shared<flags>();
-  command->add_option("MODEL_DIR", f->options.model, "A Hugging Face model directory or a GGUF file; absent: the embedded model");
+  command->add_option("MODEL_DIR", f->options.model,
+                      "A Hugging Face model directory or a GGUF file; absent: the embedded model");
   add_device_option(*command, f->options.device, "What to measure: auto (a GPU where there is one), cpu or cuda");
   command->add_flag("--deterministic", f->options.deterministic, "On a GPU, form every sum in one order");
   command

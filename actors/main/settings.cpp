@@ -28,7 +28,8 @@ namespace {
 
 void declare_engine(runtime::config::registry& r, serve_settings& s) {
   r.add("model.name", s.model.name,
-        {.doc = "The name under which clients ask for the model. Empty: the name of its directory, or of its GGUF file."});
+        {.doc =
+             "The name under which clients ask for the model. Empty: the name of its directory, or of its GGUF file."});
   r.add("model.aliases", s.model.aliases,
         {.doc = "Other names under which clients may ask for it: gpt-4o,default. Answers tell model.name, and "
                 "/v1/models has all of them."});

@@ -21,9 +21,9 @@ struct gguf_tensor {
 
 /// The header of a GGUF file, llama.cpp's: what it says of the model, and where its tensors lie.
 ///
-/// Reads versions 2 and 3, little-endian (ggml's own page of the format), and checks every number: that texts, arrays and tensors
-/// lie within the file, that their sizes go with their types, that tensors are aligned. Throws model_error, which names
-/// the file and the key. Valid while `bytes` is.
+/// Reads versions 2 and 3, little-endian (ggml's own page of the format), and checks every number: that texts, arrays
+/// and tensors lie within the file, that their sizes go with their types, that tensors are aligned. Throws model_error,
+/// which names the file and the key. Valid while `bytes` is.
 class gguf_file {
 public:
   gguf_file(std::span<const std::byte> bytes, std::string name);

@@ -39,7 +39,8 @@ private:
 /// Whether a file is of a model that another file begins ("NAME-00002-of-00003.gguf").
 [[nodiscard]] bool is_later_part(std::string_view file) noexcept;
 
-/// What config.json, generation_config.json, tokenizer.json and tokenizer_config.json would say of it. Throws model_error.
+/// What config.json, generation_config.json, tokenizer.json and tokenizer_config.json would say of it. Throws
+/// model_error.
 [[nodiscard]] std::shared_ptr<const file_source> files_of_gguf(const gguf_model& model);
 [[nodiscard]] std::string gguf_config_json(const gguf_model& model);
 /// Tokens that end an answer by how they are spelled, as llama.cpp has it.
