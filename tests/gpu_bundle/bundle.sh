@@ -78,9 +78,10 @@ glibc_cxx=$(newest 'GLIBC_2\.[0-9]*' "$out"/lib/cxx/*)
 newest 'GLIBCXX_3\.4\.[0-9]*' "$out"/bin/* "$out"/lib/*.so* >"$out/cxx.version"
 
 # gpu_plugin_test compares with it, and looks beside its own folder.
-mkdir -p "$out/golden/quantized"
+mkdir -p "$out"/golden/{quantized,gguf}
 cp -r "$source"/tests/gpu/model/golden/{mistral,phi3} "$out/golden/"
 cp -r "$source"/tests/gpu/model/golden/quantized/{gptq4-act-order,awq4,fp8-block,packed4-asym} "$out/golden/quantized/"
+cp -r "$source"/tests/gpu/model/golden/gguf/{llama-legacy,qwen2-q8_0} "$out/golden/gguf/"
 cp "$source/tests/bench/gpu/reference.py" "$out/bench/"
 cp "$scripts/run-checks.sh" "$out/run-checks.sh"
 chmod +x "$out/run-checks.sh"
@@ -162,13 +163,14 @@ What the machine needs:
 * for the checks under compute-sanitizer that tool, which is part of the toolkit; for the comparisons PyTorch and Triton.
   Without them these checks are skipped, with the reason.
 
-Everything else is in bin/ and lib/, which are in contents.tar.gz until the first run. Where this folder cannot be written to,
+Everything else is in bin/ and lib/, which are in contents.tar.xz until the first run. Where this folder cannot be written to,
 they are unpacked in \$TMPDIR for the time of a run, and --results says where the report goes.
 END
 
 bytes=$(du -sb "$out" | cut -f1)
 if ((bytes > size_max)); then
-  tar -C "$out" -czf "$out/contents.tar.gz" bin lib
+  # Three programs have the kernels: a window as large as all of them keeps what is the same once.
+  tar -C "$out" -c bin lib | xz --lzma2=preset=2,dict=64MiB >"$out/contents.tar.xz"
   rm -r "${out:?}"/{bin,lib}
   packed=$(du -sb "$out" | cut -f1)
   ((packed <= size_max)) || die "$packed bytes packed; at most $size_max"

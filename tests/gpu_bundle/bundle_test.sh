@@ -45,7 +45,7 @@ expect 'compute-sanitizer --tool racecheck --error-exitcode 1 bin/gpu_good_test'
 # One that is too large is packed.
 GODWIT_BUNDLE_MAX=$(($(du -sb "$bundle" | cut -f1) - 1)) "$scripts/bundle.sh" "$folder/build" "$folder/packed" "${programs[@]}" >"$folder/said" 2>&1
 expect 'once run-checks.sh has unpacked it' "$folder/said"
-[[ -f $folder/packed/contents.tar.gz && ! -e $folder/packed/bin ]] || fail "nothing was packed"
+[[ -f $folder/packed/contents.tar.xz && ! -e $folder/packed/bin ]] || fail "nothing was packed"
 
 # A bundle that is too large even so is none.
 if GODWIT_BUNDLE_MAX=100 "$scripts/bundle.sh" "$folder/build" "$folder/large" "${programs[@]}" >"$folder/said" 2>&1; then

@@ -99,14 +99,22 @@ fi
 # Where the programs are: here, or, where this folder cannot be written to, in one that goes at the end.
 home=$here temporary=()
 trap '((${#temporary[@]} == 0)) || rm -rf "${temporary[@]}"' EXIT
-if [[ -f $here/contents.tar.gz && ! -d $here/bin ]]; then
+# unpack FOLDER: python3 where there is no xz.
+unpack() {
+  if command -v xz >/dev/null; then
+    tar -C "$1" -xJf "$here/contents.tar.xz"
+  else
+    python3 -c 'import sys, tarfile; tarfile.open(sys.argv[1], "r:xz").extractall(sys.argv[2])' "$here/contents.tar.xz" "$1"
+  fi
+}
+if [[ -f $here/contents.tar.xz && ! -d $here/bin ]]; then
   if [[ ! -w $here ]]; then
     home=$(mktemp -d "${TMPDIR:-/tmp}/gpu-bundle.XXXXXX") || exit 1
     temporary+=("$home")
     ln -s "$here"/{golden,bench} "$home"/
   fi
-  tar -C "$home" -xzf "$here/contents.tar.gz" || {
-    echo "$here/contents.tar.gz cannot be unpacked in $home" >&2
+  unpack "$home" || {
+    echo "$here/contents.tar.xz cannot be unpacked in $home (by xz, or python3)" >&2
     exit 1
   }
 fi
