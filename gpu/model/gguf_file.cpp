@@ -105,16 +105,12 @@ std::optional<double> number_at(std::uint32_t type, const std::byte* at) {
 
 } // namespace
 
-bool gguf_file::is_one(std::span<const std::byte> bytes) noexcept {
-  return bytes.size() >= magic.size() && std::memcmp(bytes.data(), magic.data(), magic.size()) == 0;
-}
-
 void gguf_file::fail(std::string_view key, const std::string& reason) const {
   throw model_error(name_, in_quotes(key) + " " + reason);
 }
 
 gguf_file::gguf_file(std::span<const std::byte> bytes, std::string name) : name_(std::move(name)) {
-  if (!is_one(bytes)) throw model_error(name_, "is no GGUF file (it does not begin with \"GGUF\")");
+  if (!as_text(bytes).starts_with(magic)) throw model_error(name_, "is no GGUF file (it does not begin with \"GGUF\")");
   gguf_cursor at(bytes, *this);
   (void)at.take(magic.size(), "header");
   const auto version = at.take<std::uint32_t>("header");

@@ -28,9 +28,6 @@ class gguf_file {
 public:
   gguf_file(std::span<const std::byte> bytes, std::string name);
 
-  /// Whether a file begins as one of these.
-  [[nodiscard]] static bool is_one(std::span<const std::byte> bytes) noexcept;
-
   [[nodiscard]] const std::string& name() const noexcept { return name_; }
   [[nodiscard]] bool has(std::string_view key) const noexcept { return values_.contains(key); }
   [[nodiscard]] bool is_array(std::string_view key) const noexcept;

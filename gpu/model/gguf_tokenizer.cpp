@@ -1,6 +1,7 @@
 #include "model/gguf_model.hpp"
 #include "model/json_reader.hpp"
 #include "model/utf8.hpp"
+#include "model/word_splitter.hpp"
 
 #include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
@@ -29,20 +30,14 @@ enum token_kind : std::uint8_t { normal = 1, unknown, control, user_defined, unu
 
 /// How texts are cut into words, by what llama.cpp calls it.
 struct cutting {
-  const char* regex = nullptr; ///< null: GPT-2's, which ByteLevel has itself
-  bool digits = false;         ///< each by itself first
+  split_pattern words = split_pattern::gpt2; ///< GPT-2's ByteLevel has itself
+  bool digits = false;                       ///< each by itself first
   bool nfc = false;
   bool whole_words = false; ///< one that is a token as it is becomes that one
   bool begins = false;      ///< with the token for the beginning, unless the file says otherwise
 };
-constexpr const char* llama3 =
-    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
-constexpr const char* qwen2 =
-    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
-constexpr const char* o200k =
-    R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
-constexpr const char* tekken =
-    R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
+constexpr auto llama3 = split_pattern::llama3, qwen2 = split_pattern::qwen2, o200k = split_pattern::o200k,
+               tekken = split_pattern::tekken, gpt2 = split_pattern::gpt2;
 
 struct known_cutting {
   std::string_view name; ///< tokenizer.ggml.pre
@@ -59,9 +54,9 @@ constexpr std::array cuttings{known_cutting{"gpt-2", {}},
                               known_cutting{"smaug-bpe", {llama3, false, false, false, false}},
                               known_cutting{"qwen2", {qwen2, false, true, false, false}},
                               known_cutting{"deepseek-r1-qwen", {qwen2, false, true, false, false}},
-                              known_cutting{"smollm", {nullptr, true, false, false, false}},
-                              known_cutting{"starcoder", {nullptr, true, false, false, false}},
-                              known_cutting{"refact", {nullptr, true, false, false, false}},
+                              known_cutting{"smollm", {gpt2, true, false, false, false}},
+                              known_cutting{"starcoder", {gpt2, true, false, false, false}},
+                              known_cutting{"refact", {gpt2, true, false, false, false}},
                               known_cutting{"gpt-4o", {o200k, false, false, false, false}},
                               known_cutting{"llama4", {o200k, false, false, false, false}},
                               known_cutting{"tekken", {tekken, false, false, true, true}}};
@@ -119,12 +114,13 @@ private:
     const auto& is = found->is;
     json::array steps;
     if (is.digits) steps.push_back(json::object{{"type", "Digits"}, {"individual_digits", true}});
-    if (is.regex != nullptr)
-      steps.push_back(json::object{
-          {"type", "Split"}, {"pattern", {{"Regex", is.regex}}}, {"behavior", "Isolated"}, {"invert", false}});
+    if (is.words != gpt2)
+      steps.push_back(json::object{{"type", "Split"},
+                                   {"pattern", {{"Regex", regex_of(is.words)}}},
+                                   {"behavior", "Isolated"},
+                                   {"invert", false}});
     const bool space = head_.flag("tokenizer.ggml.add_space_prefix").value_or(false) && steps.empty();
-    steps.push_back(
-        json::object{{"type", "ByteLevel"}, {"add_prefix_space", space}, {"use_regex", is.regex == nullptr}});
+    steps.push_back(json::object{{"type", "ByteLevel"}, {"add_prefix_space", space}, {"use_regex", is.words == gpt2}});
     if (is.nfc) out_["normalizer"] = json::object{{"type", "NFC"}};
     out_["pre_tokenizer"] = json::object{{"type", "Sequence"}, {"pretokenizers", std::move(steps)}};
     out_["decoder"] = json::object{{"type", "ByteLevel"}};

@@ -195,6 +195,12 @@ std::optional<split_pattern> known_pattern(std::string_view regex) {
   return std::nullopt;
 }
 
+std::string_view regex_of(split_pattern pattern) noexcept {
+  for (const auto& known : known_patterns)
+    if (known.kind == pattern) return known.regex;
+  return {};
+}
+
 std::size_t word_end(std::string_view text, std::size_t at, split_pattern pattern) {
   const scanner in(text);
   switch (pattern) {

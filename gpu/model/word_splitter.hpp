@@ -23,6 +23,9 @@ enum class split_pattern : std::uint8_t {
 /// The pattern that this regular expression is; none where it is not known here.
 [[nodiscard]] std::optional<split_pattern> known_pattern(std::string_view regex);
 
+/// The regular expression of a pattern that files spell as one; empty: they do not.
+[[nodiscard]] std::string_view regex_of(split_pattern pattern) noexcept;
+
 /// Where the word ends that begins at `at` (inside `text`, which is valid UTF-8). Looks ahead over one run of white
 /// space or letters at most, so all words of a text take linear time.
 [[nodiscard]] std::size_t word_end(std::string_view text, std::size_t at, split_pattern pattern);

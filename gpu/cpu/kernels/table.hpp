@@ -22,16 +22,15 @@ enum class storage : std::uint8_t {
   fp8 ///< of K and V only: e4m3, which means itself; what meets it is bf16
 };
 
-/// Weights that are kept in fewer bits than what they mean. Two ways to multiply them:
+/// Weights that are kept in fewer bits than what they mean, which are multiplied in one of two ways.
 ///
-/// * **Exactly** (`int4`, `int8`, `e4m3`): they mean (code - zero) * scale, rounded to bf16 where they count as bf16,
-/// and
-///   not where they count as f32. The kernels multiply what is meant, in the order that holds for it.
-/// * **By sums of codes** (`dot...`), as llama.cpp does: the activations are rounded, each 32 k of a row to 127 steps
-/// of
-///   its largest number, a = step * r. Then for 32 k, or each half of them, t = scale * (sum of r * (code - zero)),
-///   whose sum is of integers and exact, with an offset t = fma(offset, sum of r, t), and y = fma(step, t, y) in rising
-///   k.
+/// Exactly (int4, int8, e4m3): they mean (code - zero) * scale, rounded to bf16 where they count as bf16, and not where
+/// they count as f32. The kernels multiply what is meant, in the order that holds for it.
+///
+/// By sums of codes (dot...), as llama.cpp does: the activations are rounded, too, each 32 k of a row to 127 steps of
+/// its largest number, a = step * r. For 32 k, or for each half of them, t = scale * (sum of r * (code - zero)), whose
+/// sum is of integers and exact; where there are offsets t = fma(offset, sum of r, t); and in rising k
+/// y = fma(step, t, y).
 enum class coding : std::uint8_t {
   none,
   int4,               ///< codes of 0 to 15, with a zero
