@@ -5,6 +5,7 @@
 #include "step_run.hpp"
 #include "watchers.hpp"
 
+#include <godwit/gpu/pipeline.hpp>
 #include <godwit/protocols/batching/drafting.hpp>
 #include <godwit/runtime/trace/recorder.hpp>
 
@@ -165,16 +166,22 @@ struct instance::staged_step {
 };
 
 task<protocols::step_output> instance::execute_on_stages(protocols::step_input input, runtime::trace::span span) {
+  const auto load = loads_;
+  co_await wait_for_turn();
+  if (load != loads_ || !executor_) {
+    let_go_on();
+    give_up("another step failed, or another model is loaded", span, load);
+  }
   const auto count =
       protocols::step_parts_for(input.tokens(), static_cast<std::uint32_t>(shards_.size()), options_.pipeline_rows);
   const auto whole = std::make_shared<staged_step>(protocols::cut_step(std::move(input), count));
-  const auto load = loads_;
   span.add("parts", std::to_string(whole->parts.size()));
   const auto begin = [this, whole](runtime::completer<std::string> done) {
     whole->done = std::move(done);
     whole->first = schedule_.add(static_cast<std::uint32_t>(whole->parts.size()));
     line_.push_back(whole);
     begin_turns();
+    let_go_on();
   };
   auto error = co_await callback<std::string>(begin);
   if (!error || !error->empty()) give_up(error ? *error : error.error().message, span, load);
@@ -186,6 +193,75 @@ task<protocols::step_output> instance::execute_on_stages(protocols::step_input i
 
 void instance::end_line(const std::string& why) {
   for (const auto& one : std::exchange(line_, {})) one->end(why);
+  balance_.reset();
+  wanted_.reset();
+  let_go_on();
+}
+
+task<void> instance::wait_for_turn() {
+  if (!wanted_ && waiting_.empty() && !going_on_) co_return;
+  auto wait = [this](runtime::completer<bool> done) { waiting_.push_back(std::move(done)); };
+  (void)co_await callback<bool>(wait);
+}
+
+void instance::let_go_on() {
+  going_on_ = !wanted_ && !waiting_.empty();
+  if (!going_on_) return;
+  const auto next = std::move(waiting_.front());
+  waiting_.pop_front();
+  next(true);
+}
+
+void instance::review_layers() {
+  if (!balance_) return;
+  if (!wanted_) wanted_ = balance_->review(now().count());
+  if (wanted_ && line_.empty()) start(move_layers());
+}
+
+task<void> instance::move_layers() {
+  const auto load = loads_;
+  const auto text = [](const std::vector<std::uint32_t>& layers) {
+    std::string out;
+    for (const auto count : layers) out += (out.empty() ? "" : ",") + std::to_string(count);
+    return out;
+  };
+  const auto was = text(balance_->layers()), will_be = text(wanted_->layers);
+  auto span = runtime::trace::begin_span("layers.move", options_.id.value());
+  span.add("from", was);
+  span.add("to", will_be);
+  const auto move = [this](runtime::completer<std::string> done) {
+    try {
+      executor_->division()->move(wanted_->layers, [done](std::string error) { done(std::move(error)); });
+    } catch (const std::exception& failure) {
+      done(failure.what());
+    }
+  };
+  const auto told = co_await callback<std::string>(options_.shard_timeout, move);
+  const auto error = told ? *told : told.error().message;
+  if (!error.empty()) span.add("error", error);
+  span.end();
+  if (load != loads_ || !wanted_) co_return; // what waited has gone on
+  if (!told) {                               // nobody knows what is where
+    options_.log.error("instance {}: layers do not get from stage to stage: {}", options_.id.value(), error);
+    quit(runtime::stop_reason::failed);
+    co_return;
+  }
+  const auto made = *std::exchange(wanted_, std::nullopt);
+  if (error.empty()) {
+    balance_->moved(made.layers, now().count());
+    options_.log.info("instance {}: layers by stage {} instead of {}; the slowest one took {} us, and is to take {}",
+                      options_.id.value(), will_be, was, made.slowest_ns / 1000, made.expected_ns / 1000);
+    tell_layers();
+  } else {
+    options_.log.warning("instance {}: layers stay as they are, {} by stage: {}", options_.id.value(), was, error);
+    balance_.reset();
+  }
+  let_go_on();
+}
+
+void instance::tell_layers() {
+  if (options_.on_layers && balance_)
+    tell_watcher(context(), "on_layers", [&] { options_.on_layers(options_.id, balance_->layers()); });
 }
 
 void instance::begin_turns() {
@@ -209,12 +285,14 @@ task<void> instance::run_turn(protocols::stage_schedule::turn what, std::shared_
     co_return;
   }
   schedule_.ended(what, answer->duration_ns);
+  if (balance_) balance_->ran(what.stage, answer->duration_ns);
   if (last) whole->outputs[what.part - whole->first] = std::move(*answer);
   const auto parts = static_cast<std::uint32_t>(whole->parts.size());
   const bool ended = schedule_.done() == whole->first + parts; // the oldest: others are behind it on the last stage
   if (ended) {
     whole->duration_ns = schedule_.take(parts);
     line_.pop_front();
+    review_layers();
   }
   begin_turns();
   if (ended) whole->end({});
@@ -232,6 +310,10 @@ void instance::spawn_shards() {
                            to_string(reason));
       quit(runtime::stop_reason::failed);
     });
+  }
+  if (const auto division = executor_->division(); division && staged_) {
+    balance_.emplace(division->layers(), options_.pipeline_balance);
+    tell_layers();
   }
   if (options_.on_shards && !shards_.empty())
     tell_watcher(context(), "on_shards", [&] { options_.on_shards(options_.id, shards_); });

@@ -196,6 +196,8 @@ pair_options make_pair_options(const serve_settings& settings, const gpu::model:
   o.instance.layers_per_advance = settings.instances.layers_per_advance;
   o.instance.pipeline_rows = settings.instances.pipeline_rows;
   o.instance.pipeline_steps = settings.instances.pipeline_steps;
+  o.instance.pipeline_balance = {settings.instances.pipeline_balance,
+                                 std::chrono::nanoseconds(settings.instances.pipeline_balance_window).count()};
   o.instance.log = log.component("instance");
   o.llumlet = make_llumlet_options(settings, served_context(settings, model), model.configuration.eos,
                                    std::move(migration), log);

@@ -145,6 +145,16 @@ void declare_engine(runtime::config::registry& r, serve_settings& s) {
                 "begins when the one before has left the last stage, as always where a draft model drafts.",
          .unit = "steps",
          .max = 64});
+  r.add("instances.pipeline_balance", s.instances.pipeline_balance,
+        {.doc = "On CPUs, layers move from a slow stage to a fast one while requests decode, where that makes the "
+                "slowest stage quicker by this share. 0: never. On GPUs they stay where they are.",
+         .min = 0,
+         .max = 1,
+         .flag = "--pipeline-balance"});
+  r.add("instances.pipeline_balance_window", s.instances.pipeline_balance_window,
+        {.doc = "For how long stages are measured before layers move, and the least time between two moves.",
+         .min = 10,
+         .max = 3'600'000});
   r.add(
       "instances.threads", s.instances.threads,
       {.doc =

@@ -56,7 +56,9 @@ struct serve_settings {
     std::vector<std::string> pipeline_layers; // numbers; empty: divided evenly
     std::uint32_t pipeline_rows = 256;
     std::uint32_t pipeline_steps = 0; // 0: as many as stages
-    std::uint32_t threads = 0;        // 0: the cores, divided among the instances
+    double pipeline_balance = 0.1;    // 0: layers stay
+    std::chrono::milliseconds pipeline_balance_window{5'000};
+    std::uint32_t threads = 0; // 0: the cores, divided among the instances
     std::uint64_t kv_bytes = 0;
     kv_choice kv_type = kv_choice::automatic;
     std::string isa = "auto";

@@ -28,14 +28,15 @@ struct sim_options {
   bool tries_roles = false;    ///< the command does, whatever the settings say
   bool migration_told = false; ///< the settings say which requests migrate, and not the policy
   std::string profile = "llama-7b-a10";
-  double draft_acceptance = 0;           ///< how often a drafted token is right
-  std::string draft_profile;             ///< of a draft model beside each instance's; empty: none
-  std::optional<std::string> central;    ///< "STEP[,REQUEST]" in us: a scheduler that plans the steps of all
-  std::optional<double> disk_rate;       ///< bytes per second of each host's disk
-  std::optional<double> length_accuracy; ///< how often the class of an answer's length is known beforehand
-  std::optional<std::string> deadlines;  ///< "LEAST-MOST" in seconds
-  std::optional<std::string> window;     ///< "FROM-TO" or "FROM-" in seconds: what is reported
-  std::string config_file;               ///< that the settings were read from; empty: none
+  double draft_acceptance = 0;                ///< how often a drafted token is right
+  std::string draft_profile;                  ///< of a draft model beside each instance's; empty: none
+  std::optional<std::string> central;         ///< "STEP[,REQUEST]" in us: a scheduler that plans the steps of all
+  std::optional<std::string> pipeline_speeds; ///< of the stages' devices: "1,0.5"
+  std::optional<double> disk_rate;            ///< bytes per second of each host's disk
+  std::optional<double> length_accuracy;      ///< how often the class of an answer's length is known beforehand
+  std::optional<std::string> deadlines;       ///< "LEAST-MOST" in seconds
+  std::optional<std::string> window;          ///< "FROM-TO" or "FROM-" in seconds: what is reported
+  std::string config_file;                    ///< that the settings were read from; empty: none
   bench_options load; ///< lengths, trace, requests, rate, cv, scale, seed, priority_share and the objectives
   std::optional<std::string> faults; ///< what goes wrong, and when
   serve_settings settings;

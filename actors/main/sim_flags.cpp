@@ -39,10 +39,11 @@ bool simulated(const runtime::config::setting& s) {
   for (const std::string_view table :
        {"scheduler.", "scaling.", "migration.", "priorities.", "llumlet.", "speculation.", "kv_store.", "admission."})
     if (s.name.starts_with(table)) return true;
-  for (const std::string_view one : {"model.context_max", "instances.roles", "instances.pipeline_parallel",
-                                     "instances.pipeline_rows", "instances.pipeline_steps", "instances.step_timeout",
-                                     "instances.restart_backoff_min", "instances.restart_backoff_max",
-                                     "frontend.attempts_max", "frontend.placement_timeout", "frontend.request_timeout"})
+  for (const std::string_view one :
+       {"model.context_max", "instances.roles", "instances.pipeline_parallel", "instances.pipeline_rows",
+        "instances.pipeline_steps", "instances.pipeline_balance", "instances.pipeline_balance_window",
+        "instances.step_timeout", "instances.restart_backoff_min", "instances.restart_backoff_max",
+        "frontend.attempts_max", "frontend.placement_timeout", "frontend.request_timeout"})
     if (s.name == one) return true;
   return records(s) || joins_processes(s);
 }
@@ -72,7 +73,7 @@ std::string lacks(const sim_options& options, const runtime::config::setting& s)
     return "is of roles that change, of which there are none; it needs --roles";
   if (s.name.starts_with("kv_store.") && s.name != "kv_store.bytes" && set.kv_store.bytes == 0)
     return "is of the KV store; it needs --kv-store-bytes";
-  if ((s.name == "instances.pipeline_rows" || s.name == "instances.pipeline_steps") &&
+  if (s.name.starts_with("instances.pipeline_") && s.name != "instances.pipeline_parallel" &&
       set.instances.pipeline_parallel == 1)
     return "is of several stages; it needs --pipeline-parallel N";
   if (records(s) && options.record.empty()) return "is of a recording; it needs --record FILE";
@@ -134,6 +135,7 @@ bool sim_flags::gather() {
   if (options.disk_rate) options.changed.emplace_back("kv_store_disk_rate", fmt::format("{}", *options.disk_rate));
   if (options.length_accuracy)
     options.changed.emplace_back("length_accuracy", fmt::format("{}", *options.length_accuracy));
+  if (options.pipeline_speeds) options.changed.emplace_back("pipeline_speeds", *options.pipeline_speeds);
   if (options.draft_acceptance > 0)
     options.changed.emplace_back("draft_acceptance", fmt::format("{}", options.draft_acceptance));
   if (!options.draft_profile.empty()) options.changed.emplace_back("draft_profile", options.draft_profile);
@@ -171,6 +173,10 @@ void add_simulation_flags(CLI::App& command, sim_flags& flags) {
           "One scheduler plans the steps of all instances in turn, and they stand still meanwhile: microseconds "
           "for each step and for each of its requests")
       ->type_name("STEP[,REQUEST]");
+  command
+      .add_option("--pipeline-speeds", o.pipeline_speeds,
+                  "How fast the device of each stage is beside the profile's, with --pipeline-parallel: 1,1,0.5,1")
+      ->type_name("LIST");
   command
       .add_option("--kv-store-disk-rate", o.disk_rate,
                   "What each host's disk reads and writes, with --kv-store-disk-bytes; 3e9 if not given")

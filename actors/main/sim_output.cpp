@@ -121,6 +121,11 @@ std::string to_table(const sim_setup& setup, const sim_report& r) {
                        "slower steps", r.slowed_steps, 100 * r.slowed_by, 100 * r.slowed_by_max);
   out += fmt::format("\n{:<20}{}, of {:.2f} requests and {:.2f} tokens on average; devices busy {:.1f} % of the time",
                      "steps", r.steps.count, r.steps.requests, r.steps.tokens, 100 * r.steps.busy);
+  if (r.layer_moves > 0) {
+    const auto& [instance, layers] = *r.layers.begin();
+    out += fmt::format("\n{:<20}moved {} times; by stage of instance {}: {}", "layers", r.layer_moves, instance,
+                       fmt::join(layers, ", "));
+  }
   if (const auto& stall = r.central_stall_ms)
     out += fmt::format("\n{:<20}lets a step wait for {:.3f} ms, at most {:.3f} ms", "central scheduler", stall->first,
                        stall->second);
@@ -204,6 +209,11 @@ std::string to_json(const sim_setup& setup, const sim_report& r) {
                               {"requests_mean", r.steps.requests},
                               {"tokens_mean", r.steps.tokens},
                               {"busy_share", r.steps.busy}};
+  if (r.layer_moves > 0) {
+    json::object by_stage;
+    for (const auto& [id, layers] : r.layers) by_stage[std::to_string(id)] = json::array(layers.begin(), layers.end());
+    out["layers"] = json::object{{"moves", r.layer_moves}, {"by_stage", std::move(by_stage)}};
+  }
   if (const auto& stall = r.central_stall_ms)
     out["central_scheduler"] = json::object{{"stall_ms_mean", stall->first}, {"stall_ms_max", stall->second}};
   const auto m = r.memory.value_or(sim_report::memory_shares{});

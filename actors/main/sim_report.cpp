@@ -259,6 +259,9 @@ sim_report report_of(const sim_setup& setup, const simulation_result& run) {
   out.slowed_by = share(ms(run.slowed.more.count()), ms(run.slowed.alone.count()));
   out.slowed_by_max = run.slowed.most;
   out.steps = steps_of(setup, run);
+  out.layer_moves = run.layers.moves;
+  if (out.layer_moves > 0)
+    for (const auto& [id, layers] : run.layers.by_stage) out.layers[id.value()] = layers;
   if (const auto& central = run.central)
     out.central_stall_ms = {share(ms(central->stalls().count()), static_cast<double>(central->steps())),
                             ms(central->longest_stall().count())};

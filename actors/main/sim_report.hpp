@@ -115,6 +115,9 @@ struct sim_report {
     double busy = 0;     ///< share of the instances' time
   };
   step_figures steps;
+  /// Of pipelines whose layers may move, where some have.
+  std::uint64_t layer_moves = 0;
+  std::map<std::uint32_t, std::vector<std::uint32_t>> layers; ///< of each instance, by stage, at the end
   /// Where one scheduler plans all steps: what a step waits for it, on average and at most.
   std::optional<std::pair<double, double>> central_stall_ms;
 

@@ -138,6 +138,20 @@ std::optional<std::pair<std::int64_t, std::int64_t>> parse_deadlines(const std::
   return std::pair{static_cast<std::int64_t>(least * 1e9), static_cast<std::int64_t>(most * 1e9)};
 }
 
+/// "1,0.5": one above 0 for each stage.
+std::optional<std::vector<double>> parse_speeds(const std::string& text, std::uint32_t stages) {
+  std::vector<double> out;
+  const auto* at = text.data();
+  for (const auto* const end = at + text.size(); at != end; at += at != end ? 1 : 0) {
+    const auto read = std::from_chars(at, end, out.emplace_back(), std::chars_format::fixed);
+    if (read.ec != std::errc{} || (read.ptr != end && (*read.ptr != ',' || read.ptr + 1 == end))) return std::nullopt;
+    at = read.ptr;
+  }
+  const auto possible = [](double speed) { return speed >= 1e-3 && speed <= 1e3; };
+  if (out.size() != stages || !std::ranges::all_of(out, possible)) return std::nullopt;
+  return out;
+}
+
 /// "30", "30,2": of each step and of each of its requests, in us.
 std::optional<gpu::sim::central_scheduler> parse_central(const std::string& text) {
   double step = 0, request = 0;
@@ -196,6 +210,16 @@ expected<planned_sim, bench_error> plan(const sim_options& options) {
   const auto stages = options.settings.instances.pipeline_parallel;
   if (auto why = gpu::pipeline::refuse_stages(device->layers, stages, {}); !why.empty())
     return wrong("--pipeline-parallel: " + why);
+  std::vector<double> speeds;
+  if (options.pipeline_speeds) {
+    if (stages == 1) return wrong("--pipeline-speeds is of several stages; it needs --pipeline-parallel N");
+    auto given = parse_speeds(*options.pipeline_speeds, stages);
+    if (!given)
+      return wrong(fmt::format("--pipeline-speeds: '{}' is no list of {} numbers, one for each stage, from 0.001 to "
+                               "1000, as in 1,0.5",
+                               *options.pipeline_speeds, stages));
+    speeds = std::move(*given);
+  }
   std::optional<gpu::sim::profile> draft;
   if (!options.draft_profile.empty()) {
     auto opened = gpu::sim::open_profile(options.draft_profile);
@@ -266,6 +290,7 @@ expected<planned_sim, bench_error> plan(const sim_options& options) {
   run.cluster.seed = options.load.seed;
   run.cluster.instances = options.instances;
   run.cluster.stages = stages;
+  run.cluster.stage_speeds = std::move(speeds);
   run.cluster.draft_acceptance = options.draft_acceptance;
   run.cluster.device = std::move(*device);
   if (draft) run.cluster.node.llumlet.planner.speculation.model_max = settings.speculation.model_max;
@@ -403,6 +428,7 @@ serve_settings sim_defaults() {
   s.frontend.request_timeout = std::chrono::milliseconds(0);
   s.migration.portion_bytes = std::uint64_t{1} << 30U;
   s.migration.copy_share = 1.0;
+  s.instances.pipeline_balance = 0; // most profiles are GPUs', where layers stay
   return s;
 }
 
@@ -411,6 +437,8 @@ actors::node_options sim_node(const serve_settings& settings) {
   n.llumlet = make_llumlet_options(settings, settings.model.context_max, {}, make_migration(settings, nullptr, {}), {});
   n.instance.pipeline_rows = settings.instances.pipeline_rows;
   n.instance.pipeline_steps = settings.instances.pipeline_steps;
+  n.instance.pipeline_balance = {settings.instances.pipeline_balance,
+                                 std::chrono::nanoseconds(settings.instances.pipeline_balance_window).count()};
   n.scheduler = make_scheduler_options(settings, {});
   n.roles = roles_of(settings);
   n.frontend.attempts_max = settings.frontend.attempts_max;

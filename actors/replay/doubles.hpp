@@ -5,6 +5,7 @@
 #include <godwit/actors/trace_control.hpp>
 #include <godwit/gpu/adapters.hpp>
 #include <godwit/gpu/executor.hpp>
+#include <godwit/gpu/pipeline.hpp>
 #include <godwit/runtime/trace/recorder.hpp>
 #include <godwit/transport/disk.hpp>
 #include <godwit/transport/fabric.hpp>
@@ -66,6 +67,16 @@ private:
   std::size_t slot_bytes_;
 };
 
+class replayed_division final : public gpu::pipeline::layer_division {
+public:
+  explicit replayed_division(std::vector<std::uint32_t> layers) : layers_(std::move(layers)) {}
+  [[nodiscard]] std::vector<std::uint32_t> layers() const override { return layers_; }
+  void move(const std::vector<std::uint32_t>&, gpu::completion done) override { keep_for_replay(std::move(done)); }
+
+private:
+  std::vector<std::uint32_t> layers_;
+};
+
 /// What there was beside an executor's device.
 struct replayed_parts {
   std::uint32_t shards = 0;               ///< devices that it is divided among; 0: it is one
@@ -73,6 +84,7 @@ struct replayed_parts {
   bool adapters = false;                  ///< a store of them
   std::uint32_t swap_slots = 0;
   std::optional<gpu::executor_info> draft; ///< a draft model
+  bool layers_move = false;                ///< from stage to stage
 };
 
 class replayed_executor final : public gpu::executor {
@@ -88,6 +100,7 @@ public:
       own.layers = layers;
       stages_.push_back(std::make_shared<replayed_executor>(own));
     }
+    if (parts.layers_move) division_ = std::make_shared<replayed_division>(parts.stages);
   }
   [[nodiscard]] const gpu::executor_info& info() const noexcept override { return info_; }
   [[nodiscard]] std::unique_ptr<gpu::forward> begin(protocols::step_input) override {
@@ -97,6 +110,7 @@ public:
   [[nodiscard]] protocols::memory_region value_region(std::uint32_t, protocols::block_id) override { return {}; }
   [[nodiscard]] std::span<const std::shared_ptr<gpu::executor>> shards() const noexcept override { return shards_; }
   [[nodiscard]] std::span<const std::shared_ptr<gpu::executor>> stages() const noexcept override { return stages_; }
+  [[nodiscard]] std::shared_ptr<gpu::pipeline::layer_division> division() const override { return division_; }
   [[nodiscard]] std::shared_ptr<gpu::adapter_store> adapters() const override { return adapters_; }
   [[nodiscard]] std::shared_ptr<gpu::swap_space> swap() const override { return swap_; }
   [[nodiscard]] std::shared_ptr<gpu::executor> draft() const override { return draft_; }
@@ -117,6 +131,7 @@ private:
   std::shared_ptr<gpu::swap_space> swap_;
   std::shared_ptr<gpu::executor> draft_;
   std::vector<std::shared_ptr<gpu::executor>> shards_, stages_;
+  std::shared_ptr<gpu::pipeline::layer_division> division_;
 };
 
 class replayed_sink final : public answer_sink {

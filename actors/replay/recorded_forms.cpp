@@ -133,6 +133,7 @@ void recorded_form<actors::executor_outcome>::write(wire_writer& out, const acto
   std::vector<std::uint32_t> stages; // how many layers each has
   for (const auto& stage : x.made->stages()) stages.push_back(stage->info().layers);
   wire_write(out, stages);
+  wire_write(out, x.made->division() != nullptr);
 }
 
 actors::executor_outcome recorded_form<actors::executor_outcome>::read(wire_reader& in) {
@@ -156,6 +157,7 @@ actors::executor_outcome recorded_form<actors::executor_outcome>::read(wire_read
   if (parts.stages.size() > shards_max ||
       std::ranges::any_of(parts.stages, [&](std::uint32_t layers) { return layers > info.layers; }))
     in.fail();
+  if (in.left() > 0) wire_read(in, parts.layers_move);
   if (in.ok()) x.made = std::make_shared<actors::replayed_executor>(info, parts);
   return x;
 }

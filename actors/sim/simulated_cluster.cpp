@@ -186,6 +186,10 @@ node_options simulated_cluster::filled_in(node_options node, std::uint32_t conte
   node.llumlet.planner.context_length = context;
   node.identity = {device.name, "simulated", shown_bytes_of(options_), context};
   node.provisioner = std::make_shared<processes>(*this);
+  node.instance.on_layers = [this](protocols::instance_id id, const std::vector<std::uint32_t>& layers) {
+    layers_.moves += layers_.by_stage.contains(id) ? 1 : 0;
+    layers_.by_stage[id] = layers;
+  };
   node.on_topology = [this, also = std::move(node.on_topology)](const topology& news) {
     adopt(news);
     if (also) also(news);
@@ -233,7 +237,8 @@ executor_factory simulated_cluster::factory_on(runtime::timer_source& steps, run
     auto beside = model; // of the draft model, which has all else as the model has it
     if (options_.stages > 1)
       out.made = gpu::sim::make_sim_stages(info, *latency_, steps, model,
-                                           gpu::pipeline::cut_layers(info.layers, options_.stages));
+                                           gpu::pipeline::cut_layers(info.layers, options_.stages),
+                                           {.speeds = options_.stage_speeds});
     else
       out.made = gpu::sim::make_sim_replica(info, latency_, steps, std::move(model));
     if (options_.draft) {

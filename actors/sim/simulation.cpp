@@ -274,6 +274,7 @@ simulation_result run::take() {
   result_.instances_max = result_.instances.most;
   result_.slowed = cluster_.slowed();
   result_.steps = cluster_.steps();
+  result_.layers = cluster_.layers();
   if (const auto* const central = cluster_.central()) result_.central = *central;
   result_.orders_given_up = metrics_->orders_given_up.value();
   if (faults_) {

@@ -9,12 +9,6 @@
 
 namespace godwit::gpu::cpu {
 
-namespace {
-
-using packed_parts = std::vector<std::shared_ptr<const packed_adapter>>; // by rank
-
-} // namespace
-
 struct cpu_adapters::parts {
   std::shared_ptr<const model::adapter_directory> directory;
   std::function<void(const std::string&)> say; ///< may be empty
@@ -41,7 +35,7 @@ struct cpu_adapters::parts {
   [[nodiscard]] std::shared_ptr<const void> make(const protocols::adapter_ref& which) {
     const auto all = models();
     const auto read = model::read_adapter(directory->open(which, file_bytes_max()), all.front()->whole);
-    auto packed = std::make_shared<packed_parts>();
+    auto packed = std::make_shared<adapter_parts>();
     std::uint64_t bytes = 0;
     try {
       for (const auto& model : all) {
@@ -83,9 +77,8 @@ void cpu_adapters::load(const protocols::adapter_ref& which, std::weak_ptr<const
 
 adapter_counts cpu_adapters::counts() const { return parts_->resident->counts(); }
 
-std::shared_ptr<const packed_adapter> cpu_adapters::find(std::uint64_t id, std::uint32_t rank) const {
-  const auto all = std::static_pointer_cast<const packed_parts>(parts_->resident->find(id));
-  return all && rank < all->size() ? (*all)[rank] : nullptr;
+std::shared_ptr<const adapter_parts> cpu_adapters::find(std::uint64_t id) const {
+  return std::static_pointer_cast<const adapter_parts>(parts_->resident->find(id));
 }
 
 } // namespace godwit::gpu::cpu

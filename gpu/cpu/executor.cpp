@@ -1,154 +1,20 @@
-#include "cpu/device.hpp"
-#include "cpu/forward_pass.hpp"
+#include "cpu/engine.hpp"
 #include "cpu/host_copier.hpp"
 #include "cpu/host_memory.hpp"
-#include "cpu/packing.hpp"
+#include "cpu/stage_layers.hpp"
 #include "device/copied_swap_space.hpp"
 
 #include <godwit/gpu/cpu/cpu_executor.hpp>
-#include <godwit/gpu/model/constraints.hpp>
-#include <godwit/gpu/model/sampler.hpp>
 
 #include <algorithm>
 #include <chrono>
 #include <iterator>
-#include <limits>
 #include <stdexcept>
 #include <utility>
 
 namespace godwit::gpu::cpu {
 
 namespace {
-
-std::uint32_t blocks_for(const cpu_executor_settings& settings, const model::config& config, storage kv,
-                         std::uint64_t available) {
-  if (settings.blocks != 0) return settings.blocks;
-  const std::uint64_t block = kv_pool::block_bytes(config, kv) + settings.beside_block;
-  const std::uint64_t whole =
-      (config.positions_max + protocols::tokens_per_block - 1) / protocols::tokens_per_block; // one full request
-  const std::uint64_t bytes = settings.kv_bytes != 0 ? settings.kv_bytes : std::min(8 * whole * block, available / 4);
-  const std::uint64_t blocks = bytes / block;
-  if (blocks == 0)
-    throw out_of_memory("a KV cache of " + in_words(bytes) + " holds no block; one takes " + in_words(block));
-  return static_cast<std::uint32_t>(std::min<std::uint64_t>(blocks, std::numeric_limits<std::uint32_t>::max()));
-}
-
-/// model::sampler, with what keeps answers within their schemas where the vocabulary is known.
-draw_function make_draw(std::shared_ptr<model::constraints> schemas) {
-  return [own = std::make_shared<model::sampler>(), schemas = std::move(schemas)](std::span<float> logits,
-                                                                                  const protocols::step_slice& slice) {
-    if (!slice.sampling.constrained()) return own->draw(logits, slice);
-    if (!schemas) throw std::runtime_error("a schema asks for the model's vocabulary, which this device was not given");
-    const auto mask = schemas->allowed(slice);
-    return own->draw(logits, slice, mask.get());
-  };
-}
-
-/// All that an executor's forwards use. Shared with them, so that the order of destruction does not matter.
-class engine {
-public:
-  engine(std::shared_ptr<const packed_model> model, const cpu_executor_settings& settings)
-      : model_(std::move(model)), device_({settings.threads, settings.isa, 0}),
-        kv_kind_(kv_storage(settings.kv, model_->weights)),
-        kv_(device_.memory(), model_->config, kv_kind_,
-            blocks_for(settings, model_->config, kv_kind_, device_.memory().available_bytes())),
-        memory_(device_.memory(), *model_, kv_kind_, device_.kernels().kind, device_.team().size()),
-        angles_(model_->config), tap_(settings.logits_tap), logits_of_all_rows_(settings.logits_of_all_rows),
-        group_(settings.group), before_(settings.before), after_(settings.after), adapters_(settings.adapters) {
-    if (model_->stage.begins() != !before_ || model_->stage.ends() != !after_)
-      throw std::invalid_argument("a stage of a model, and not such links");
-    const auto [rank, degree] = model_->part;
-    if (degree > 1 ? !group_ || group_->rank() != rank || group_->ranks() != degree : group_ != nullptr)
-      throw std::invalid_argument("part " + std::to_string(rank) + " of " + std::to_string(degree) +
-                                  " of a model, and not such a group");
-    // One for all threads: what one has found out about a schema serves the others.
-    std::shared_ptr<model::constraints> schemas;
-    if (settings.tokens && !settings.make_sampler)
-      schemas = std::make_shared<model::constraints>(*settings.tokens, model_->config.eos, model_->config.vocabulary);
-    for (std::uint32_t i = 0; i < device_.team().size(); ++i)
-      samplers_.push_back(settings.make_sampler ? settings.make_sampler() : make_draw(schemas));
-    info_.device = device_.name();
-    info_.layers = model_->config.layers;
-    info_.vocabulary = model_->config.vocabulary;
-    info_.positions_max = model_->config.positions_max;
-    info_.blocks = kv_.blocks();
-    info_.block_bytes = kv_pool::block_bytes(model_->config, kv_kind_);
-    info_.weight_bytes = model_->bytes;
-    info_.eos = model_->config.eos;
-    info_.kv_layout = kv_pool::layout(model_->whole, kv_kind_);
-    touch_pool();
-  }
-
-  [[nodiscard]] const executor_info& info() const noexcept { return info_; }
-  [[nodiscard]] kv_pool& kv() noexcept { return kv_; }
-  [[nodiscard]] cpu_device& device() noexcept { return device_; }
-  [[nodiscard]] const std::shared_ptr<cpu_adapters>& adapters() const noexcept { return adapters_; }
-
-  /// Takes the one place for a step in flight.
-  [[nodiscard]] step_plan begin(protocols::step_input input) {
-    const auto adapter_of = [this](std::uint64_t id) {
-      return adapters_ ? adapters_->find(id, model_->part.rank + model_->stage.index) : nullptr;
-    };
-    auto plan = plan_step(std::move(input), model_->config, kv_.blocks(), logits_of_all_rows_, adapter_of);
-    if (busy_.exchange(true)) throw std::invalid_argument("step: the one before is still in flight");
-    try {
-      memory_.reserve(plan.rows, model_->stage.ends() ? static_cast<std::uint32_t>(plan.logits.size()) : 0);
-      reserve_adapted(plan);
-    } catch (...) {
-      busy_ = false;
-      throw;
-    }
-    return plan;
-  }
-  void end() noexcept { busy_ = false; }
-  /// Nobody waits for this device any more.
-  void leave_group() {
-    if (group_) group_->abort("a step was abandoned by rank " + std::to_string(group_->rank()));
-  }
-
-  [[nodiscard]] engine_parts parts() noexcept {
-    return {*model_, device_.kernels(), kv_,           memory_,     angles_, samplers_,
-            tap_,    group_.get(),      before_.get(), after_.get()};
-  }
-
-private:
-  void reserve_adapted(const step_plan& plan) {
-    if (plan.adapted.empty()) return;
-    std::uint32_t ranks = 0;
-    for (const auto& one : plan.adapted) ranks = std::max(ranks, one.adapter->ranks_max);
-    const auto& last = plan.adapted.back();
-    memory_.reserve_adapted(last.first + round_up(static_cast<std::uint32_t>(last.rows.size()), lanes), ranks);
-  }
-  /// Makes the system hand out the pool's pages now, when too little memory is still an error and not a killed process.
-  void touch_pool() {
-    const auto stream = device_.make_stream();
-    stream->enqueue([this] {
-      constexpr std::size_t page = 4096, piece = std::size_t{8} << 20;
-      const auto& pool = kv_.memory();
-      device_.team().run([&](team::member& self) {
-        for (std::size_t at = self.next() * piece; at < pool.bytes(); at = self.next() * piece)
-          for (std::size_t i = at; i < std::min(at + piece, pool.bytes()); i += page)
-            *static_cast<volatile std::byte*>(pool.data() + i) = std::byte{};
-      });
-    });
-    stream->record().wait();
-  }
-
-  std::shared_ptr<const packed_model> model_;
-  cpu_device device_;
-  storage kv_kind_;
-  kv_pool kv_;
-  activations memory_;
-  rope_angles angles_;
-  std::vector<draw_function> samplers_;
-  std::function<void(const logits_row&)> tap_;
-  bool logits_of_all_rows_;
-  std::shared_ptr<collective::communicator> group_;
-  std::shared_ptr<pipeline::stage_link> before_, after_;
-  std::shared_ptr<cpu_adapters> adapters_; ///< null: none
-  std::atomic<bool> busy_{false};
-  executor_info info_;
-};
 
 class cpu_forward final : public forward {
 public:
@@ -217,10 +83,10 @@ public:
     return std::make_unique<cpu_forward>(engine_, std::move(plan));
   }
   [[nodiscard]] protocols::memory_region key_region(std::uint32_t layer, protocols::block_id block) override {
-    return engine_->kv().keys(layer, block.value());
+    return engine_->kv()->keys(layer, block.value());
   }
   [[nodiscard]] protocols::memory_region value_region(std::uint32_t layer, protocols::block_id block) override {
-    return engine_->kv().values(layer, block.value());
+    return engine_->kv()->values(layer, block.value());
   }
   [[nodiscard]] std::shared_ptr<adapter_store> adapters() const override { return engine_->adapters(); }
   [[nodiscard]] std::shared_ptr<swap_space> swap() const override { return swap_; }
@@ -233,15 +99,19 @@ private:
 std::shared_ptr<swap_space> make_swap_space(const std::shared_ptr<engine>& of, std::uint64_t bytes) {
   if (bytes == 0) return nullptr;
   require_memory(bytes, available_memory_bytes(), "the swap space");
-  const auto regions = [of](protocols::block_id block) {
+  const auto regions = [pool = of->kv()](protocols::block_id block) {
     std::vector<protocols::memory_region> out;
-    for (std::uint32_t layer = 0; layer < of->info().layers; ++layer) {
-      out.push_back(of->kv().keys(layer, block.value()));
-      out.push_back(of->kv().values(layer, block.value()));
+    for (std::uint32_t layer = 0; layer < pool->layers(); ++layer) {
+      out.push_back(pool->keys(layer, block.value()));
+      out.push_back(pool->values(layer, block.value()));
     }
     return out;
   };
   return make_copied_swap_space(make_host_copier(), regions, of->info().block_bytes, bytes);
+}
+
+std::unique_ptr<executor> executor_of(const std::shared_ptr<engine>& of, std::uint64_t swap_bytes) {
+  return std::make_unique<cpu_executor>(of, make_swap_space(of, swap_bytes));
 }
 
 std::shared_ptr<pipeline::stage_link> host_link() {
@@ -253,16 +123,15 @@ std::shared_ptr<pipeline::stage_link> host_link() {
 
 std::unique_ptr<executor> make_cpu_executor(std::shared_ptr<const packed_model> model,
                                             const cpu_executor_settings& settings) {
-  const auto shared = std::make_shared<engine>(std::move(model), settings);
-  auto swap = make_swap_space(shared, settings.swap_bytes);
-  return std::make_unique<cpu_executor>(shared, std::move(swap));
+  return executor_of(std::make_shared<engine>(std::move(model), settings), settings.swap_bytes);
 }
 
-std::unique_ptr<executor> make_cpu_executor(const std::vector<std::shared_ptr<const packed_model>>& shards,
+std::unique_ptr<executor> make_cpu_executor(const std::vector<std::shared_ptr<const packed_model>>& parts,
                                             const cpu_executor_settings& settings, std::chrono::nanoseconds wait_max) {
-  const auto degree = static_cast<std::uint32_t>(shards.size());
-  if (degree == 1) return make_cpu_executor(shards.front(), settings);
-  const bool staged = shards.front()->stage.stages > 1;
+  const auto degree = static_cast<std::uint32_t>(parts.size());
+  if (degree == 1) return make_cpu_executor(parts.front(), settings);
+  const bool staged = parts.front()->stage.stages > 1;
+  const auto shards = staged ? ready_to_move(parts) : parts;
   if (staged && shards.front()->stage.stages != degree) throw std::invalid_argument("not all stages of a model");
   const auto group = staged ? std::vector<std::shared_ptr<collective::communicator>>(degree)
                             : collective::make_host_group(degree, wait_max);
@@ -271,6 +140,7 @@ std::unique_ptr<executor> make_cpu_executor(const std::vector<std::shared_ptr<co
   const auto threads = settings.threads == 0 ? usable_threads() : settings.threads;
   auto own = settings;
   own.blocks = blocks_for(settings, whole, kind, available_memory_bytes());
+  std::vector<std::shared_ptr<engine>> engines;
   std::vector<std::shared_ptr<executor>> ranks;
   std::uint64_t weight_bytes = 0;
   for (std::uint32_t rank = 0; rank < degree; ++rank) {
@@ -281,7 +151,8 @@ std::unique_ptr<executor> make_cpu_executor(const std::vector<std::shared_ptr<co
     own.tokens = shards[rank]->draws() ? settings.tokens : nullptr;
     own.swap_bytes =
         settings.swap_bytes / kv_pool::block_bytes(whole, kind) * kv_pool::block_bytes(shards[rank]->config, kind);
-    ranks.push_back(make_cpu_executor(shards[rank], own));
+    engines.push_back(std::make_shared<engine>(shards[rank], own));
+    ranks.push_back(executor_of(engines.back(), own.swap_bytes));
     weight_bytes += ranks.back()->info().weight_bytes;
   }
   auto info = ranks.front()->info();
@@ -289,7 +160,7 @@ std::unique_ptr<executor> make_cpu_executor(const std::vector<std::shared_ptr<co
   info.device = std::to_string(degree) + (staged ? " stages of " : " x ") + info.device;
   info.block_bytes = kv_pool::block_bytes(whole, kind);
   info.weight_bytes = weight_bytes;
-  if (staged) return pipeline::join_stages(std::move(info), std::move(ranks));
+  if (staged) return pipeline::join_stages(std::move(info), std::move(ranks), make_layer_division(std::move(engines)));
   return tensor_parallel::join_ranks(std::move(info), std::move(ranks));
 }
 

@@ -122,13 +122,16 @@ const std::byte* forward_pass::tile_of(const adapter_rows& adapted, std::uint32_
   return own.tile;
 }
 
+const adapter_product& forward_pass::product_of(const adapter_rows& adapted, adapted_product what) const {
+  const auto& home = parts_.model.layers[what.layer].home;
+  return (*adapted.adapter)[home.part]->layers[home.layer][static_cast<std::size_t>(what.which)];
+}
+
 void forward_pass::lower(team::member& self, adapted_product what, const std::byte* a) const {
   const auto own = parts_.memory.adapter_of_thread(self.index());
   const std::size_t value = bytes_of(activation_);
   std::uint32_t count = 0;
-  const auto of = [&](const adapter_rows& adapted) -> const adapter_product& {
-    return adapted.adapter->layers[what.layer][static_cast<std::size_t>(what.which)];
-  };
+  const auto of = [&](const adapter_rows& adapted) -> const adapter_product& { return product_of(adapted, what); };
   const auto tiles = [](const adapter_rows& adapted) {
     return pieces(static_cast<std::uint32_t>(adapted.rows.size()), lanes);
   };
@@ -168,7 +171,7 @@ void forward_pass::raise(adapted_product what, std::uint32_t row, const gemm_job
                          const adapter_scratch& own) const {
   const std::size_t value = bytes_of(activation_);
   for (const auto& adapted : plan_.adapted) {
-    const auto& up = adapted.adapter->layers[what.layer][static_cast<std::size_t>(what.which)].up;
+    const auto& up = product_of(adapted, what).up;
     if (up.depth == 0) continue;
     const auto begin = adapted.rows.begin();
     const auto from = static_cast<std::uint32_t>(std::lower_bound(begin, adapted.rows.end(), row) - begin);

@@ -29,7 +29,7 @@ namespace godwit::gpu::cpu {
 struct engine_parts {
   const packed_model& model;
   const kernel_table& kernels;
-  kv_pool& kv;
+  const kv_layers& kv;
   activations& memory;
   const rope_angles& angles;
   std::vector<draw_function>& samplers; ///< one for each thread
@@ -94,6 +94,7 @@ private:
     std::uint32_t layer = 0;
     layer_product which = layer_product::qkv;
   };
+  [[nodiscard]] const adapter_product& product_of(const adapter_rows& adapted, adapted_product what) const;
   /// What adapters add is small in the middle: all of that, of one product, from its activations `a`.
   void lower(team::member& self, adapted_product what, const std::byte* a) const;
   /// Rows of an adapter, up to 16, as a tile of packed activations: in `a`, or gathered.

@@ -58,4 +58,8 @@ void kv_pool::copy(std::uint32_t layer_index, std::uint32_t from, std::uint32_t 
   std::memcpy(base + std::size_t{to} * 2 * half_, base + std::size_t{from} * 2 * half_, 2 * half_);
 }
 
+kv_layers::kv_layers(const std::shared_ptr<const kv_pool>& pool) {
+  for (std::uint32_t layer = 0; layer < pool->layers(); ++layer) places_.push_back({pool, layer});
+}
+
 } // namespace godwit::gpu::cpu

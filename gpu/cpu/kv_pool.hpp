@@ -6,7 +6,10 @@
 #include <godwit/gpu/cpu/cpu_executor.hpp>
 
 #include <cstdint>
+#include <memory>
 #include <string>
+#include <utility>
+#include <vector>
 
 namespace godwit::gpu::cpu {
 
@@ -39,11 +42,38 @@ public:
   void copy(std::uint32_t layer, std::uint32_t from, std::uint32_t to) const noexcept;
   [[nodiscard]] const allocation& memory() const noexcept { return memory_; }
 
+  [[nodiscard]] std::uint32_t layers() const noexcept { return layers_; }
+
 private:
   storage kind_;
   std::uint32_t layers_, blocks_, head_width_;
   std::size_t head_bytes_, half_; ///< half: K (or V) of a block of a layer
   allocation memory_;
+};
+
+/// The KV of the layers that a device computes, each in the pool of the device that had it first.
+class kv_layers {
+public:
+  struct place {
+    std::shared_ptr<const kv_pool> pool;
+    std::uint32_t layer = 0; ///< of the pool's
+  };
+  /// All of one.
+  explicit kv_layers(const std::shared_ptr<const kv_pool>& pool);
+  /// Of pools that keep it in one way; at least one.
+  explicit kv_layers(std::vector<place> places) : places_(std::move(places)) {}
+
+  [[nodiscard]] storage kind() const noexcept { return places_.front().pool->kind(); }
+  [[nodiscard]] kv_view layer(std::uint32_t index) const noexcept {
+    return places_[index].pool->layer(places_[index].layer);
+  }
+  /// K and V of one layer.
+  void copy(std::uint32_t index, std::uint32_t from, std::uint32_t to) const noexcept {
+    places_[index].pool->copy(places_[index].layer, from, to);
+  }
+
+private:
+  std::vector<place> places_;
 };
 
 } // namespace godwit::gpu::cpu

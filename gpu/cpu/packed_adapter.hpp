@@ -40,6 +40,9 @@ public:
   allocation memory;
 };
 
+/// One of each device that the model is divided among.
+using adapter_parts = std::vector<std::shared_ptr<const packed_adapter>>;
+
 /// Bytes that it takes.
 [[nodiscard]] std::uint64_t adapter_bytes(const packed_model& model, const model::adapter& from);
 /// For the part of the model that `model` is: of matrices that make something the rows of `up`, of those that sum it

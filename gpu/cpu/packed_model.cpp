@@ -29,10 +29,13 @@ public:
   void lay_out(memory_layout& space) {
     tasks_.clear();
     model_.layers.clear();
+    model_.layer_bytes.clear();
     const auto& c = model_.config; // of this part
     const auto [queries, keys, inner, vocabulary] = tensor_parallel::part_of(model_.whole, model_.part);
     for (const auto& t : std::span(tensors_.layers).subspan(model_.stage.first, c.layers)) {
       packed_layer layer;
+      const auto before = space.used();
+      layer.home = {model_.part.rank + model_.stage.index, static_cast<std::uint32_t>(model_.layers.size())};
       layer.attention_norm = vector(space, t.attention_norm, model_.width);
       matrix_source qkv{{some_of(t.query, queries), some_of(t.key, keys), some_of(t.value, keys)}, false, {}};
       if (c.qkv_bias)
@@ -48,6 +51,7 @@ public:
       if (c.mixture.experts > 0) layer.router = matrix(space, {{all_of(t.router)}, false, {}}, c.hidden);
       for (const auto& expert : t.experts) layer.experts.push_back(mlp(space, expert, inner, nullptr));
       model_.layers.push_back(layer);
+      model_.layer_bytes.push_back(space.used() - before);
     }
     if (model_.stage.ends()) {
       model_.final_norm = vector(space, tensors_.final_norm, model_.width);
@@ -240,8 +244,8 @@ std::shared_ptr<const packed_model> pack_model(const model::config& config, cons
   work.lay_out(measured);
   model->bytes = measured.used();
   host_memory_pool memory(0);
-  model->memory = memory.allocate(model->bytes, "the model's weights");
-  memory_layout placed(model->memory.data());
+  model->memory = std::make_shared<const allocation>(memory.allocate(model->bytes, "the model's weights"));
+  memory_layout placed(model->memory->data());
   work.lay_out(placed);
 
   team workers(threads == 0 ? usable_threads() : threads);

@@ -71,6 +71,13 @@ struct packed_mlp {
   packed_matrix down;
 };
 
+/// Where a layer's KV and its part of an adapter are: with the part of the model that it was packed for, whichever
+/// stage computes it now.
+struct layer_home {
+  std::uint32_t part = 0;  ///< rank, or stage
+  std::uint32_t layer = 0; ///< of that part's
+};
+
 struct packed_layer {
   packed_matrix qkv; ///< columns: query heads, key heads, value heads
   packed_matrix output;
@@ -81,8 +88,10 @@ struct packed_layer {
   const float* query_norm = nullptr; ///< of a head, padded to a multiple of 32; null: none
   const float* key_norm = nullptr;
   const float* mlp_norm = nullptr;
+  layer_home home;
 };
 
+/// Copies share the memory.
 class packed_model {
 public:
   model::config whole;
@@ -102,7 +111,9 @@ public:
   packed_matrix table;                   ///< of embeddings in codes; empty: they are row-major, or the head's rows
   model::data_type embedding_type = model::data_type::bf16;
   std::uint64_t bytes = 0;
-  allocation memory;
+  std::vector<std::uint64_t> layer_bytes;                 ///< of these
+  std::shared_ptr<const allocation> memory;               ///< of what was packed for this part of the model
+  std::vector<std::shared_ptr<const allocation>> lenders; ///< of layers that have moved here
 
   /// Whether this device has a step's tokens.
   [[nodiscard]] bool draws() const noexcept { return part.rank == 0 && stage.ends(); }

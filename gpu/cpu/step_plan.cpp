@@ -48,7 +48,7 @@ void cut(step_plan& plan, std::uint32_t index, std::uint32_t group) {
     plan.query_pieces.push_back({index, row, std::min(query_rows_max, planned.rows * group - row)});
 }
 
-using adapter_function = std::function<std::shared_ptr<const packed_adapter>(std::uint64_t)>;
+using adapter_function = std::function<std::shared_ptr<const adapter_parts>(std::uint64_t)>;
 
 void group_by_adapter(step_plan& plan, const adapter_function& adapter_of) {
   std::map<std::uint64_t, std::vector<std::uint32_t>> rows;

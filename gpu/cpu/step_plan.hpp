@@ -46,7 +46,7 @@ struct logits_place {
 
 /// The rows that one adapter changes: computed together, wherever in the step they are.
 struct adapter_rows {
-  std::shared_ptr<const packed_adapter> adapter;
+  std::shared_ptr<const adapter_parts> adapter;
   std::vector<std::uint32_t> rows; ///< rising
   std::uint32_t first = 0;         ///< of as many rows of all adapters, each from a tile on
 };
@@ -70,6 +70,6 @@ struct step_plan {
 /// `logits_of_all_rows`: for tools that compare logits. `adapter_of`: null where there is none of that id.
 [[nodiscard]] step_plan
 plan_step(protocols::step_input input, const model::config& config, std::uint32_t blocks, bool logits_of_all_rows,
-          const std::function<std::shared_ptr<const packed_adapter>(std::uint64_t)>& adapter_of = {});
+          const std::function<std::shared_ptr<const adapter_parts>(std::uint64_t)>& adapter_of = {});
 
 } // namespace godwit::gpu::cpu

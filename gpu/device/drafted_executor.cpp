@@ -36,6 +36,7 @@ public:
   }
   [[nodiscard]] std::span<const std::shared_ptr<executor>> shards() const noexcept override { return model_->shards(); }
   [[nodiscard]] std::span<const std::shared_ptr<executor>> stages() const noexcept override { return model_->stages(); }
+  [[nodiscard]] std::shared_ptr<pipeline::layer_division> division() const override { return model_->division(); }
   [[nodiscard]] std::shared_ptr<adapter_store> adapters() const override { return model_->adapters(); }
   [[nodiscard]] std::shared_ptr<swap_space> swap() const override { return swap_; }
   [[nodiscard]] std::shared_ptr<executor> draft() const override { return draft_; }

@@ -20,14 +20,14 @@ namespace {
 
 constexpr auto frequencies = "rope_freqs.weight";
 
-struct known_architecture {
+struct gguf_architecture {
   std::string_view name; ///< general.architecture
   std::string_view as;   ///< Hugging Face's
 };
-constexpr std::array architectures{
-    known_architecture{"llama", "LlamaForCausalLM"}, known_architecture{"qwen2", "Qwen2ForCausalLM"},
-    known_architecture{"qwen3", "Qwen3ForCausalLM"}, known_architecture{"qwen3moe", "Qwen3MoeForCausalLM"},
-    known_architecture{"phi3", "Phi3ForCausalLM"}};
+constexpr std::array gguf_architectures{
+    gguf_architecture{"llama", "LlamaForCausalLM"}, gguf_architecture{"qwen2", "Qwen2ForCausalLM"},
+    gguf_architecture{"qwen3", "Qwen3ForCausalLM"}, gguf_architecture{"qwen3moe", "Qwen3MoeForCausalLM"},
+    gguf_architecture{"phi3", "Phi3ForCausalLM"}};
 
 /// The keys of one architecture, and what config.json calls them.
 class config_writer {
@@ -37,10 +37,10 @@ public:
       head_.fail("general.type", "is " + in_quotes(kind) + "; \"model\" is supported");
     const auto name = head_.text("general.architecture");
     if (!name) throw model_error(head_.name(), "has no \"general.architecture\"; is it a model's file?");
-    const auto* const known = std::ranges::find(architectures, *name, &known_architecture::name);
-    if (known == architectures.end()) {
+    const auto* const known = std::ranges::find(gguf_architectures, *name, &gguf_architecture::name);
+    if (known == gguf_architectures.end()) {
       std::string all;
-      for (const auto& one : architectures) all += (all.empty() ? "" : ", ") + in_quotes(one.name);
+      for (const auto& one : gguf_architectures) all += (all.empty() ? "" : ", ") + in_quotes(one.name);
       head_.fail("general.architecture", "is " + in_quotes(*name) + ", which is not supported; supported: " + all);
     }
     prefix_ = *name;

@@ -50,8 +50,9 @@ private:
 
 class staged_executor final : public executor {
 public:
-  staged_executor(executor_info whole, std::vector<std::shared_ptr<executor>> stages)
-      : info_(std::move(whole)), stages_(std::move(stages)) {
+  staged_executor(executor_info whole, std::vector<std::shared_ptr<executor>> stages,
+                  std::shared_ptr<layer_division> division)
+      : info_(std::move(whole)), stages_(std::move(stages)), division_(std::move(division)) {
     if (stages_.empty()) throw std::invalid_argument("an executor of no stages");
     std::vector<std::shared_ptr<swap_space>> swaps;
     for (const auto& one : stages_) {
@@ -76,6 +77,7 @@ public:
     return stages_[which]->value_region(own, block);
   }
   [[nodiscard]] std::span<const std::shared_ptr<executor>> stages() const noexcept override { return stages_; }
+  [[nodiscard]] std::shared_ptr<layer_division> division() const override { return division_; }
   [[nodiscard]] std::shared_ptr<adapter_store> adapters() const override { return stages_.front()->adapters(); }
   [[nodiscard]] std::shared_ptr<swap_space> swap() const override { return swap_; }
 
@@ -88,14 +90,16 @@ private:
 
   executor_info info_;
   std::vector<std::shared_ptr<executor>> stages_;
-  std::vector<std::uint32_t> ends_;  ///< layers up to and with each stage
-  std::shared_ptr<swap_space> swap_; ///< null: none
+  std::vector<std::uint32_t> ends_;          ///< layers up to and with each stage, as they began: there their KV stays
+  std::shared_ptr<layer_division> division_; ///< null: none
+  std::shared_ptr<swap_space> swap_;         ///< null: none
 };
 
 } // namespace
 
-std::unique_ptr<executor> join_stages(executor_info whole, std::vector<std::shared_ptr<executor>> stages) {
-  return std::make_unique<staged_executor>(std::move(whole), std::move(stages));
+std::unique_ptr<executor> join_stages(executor_info whole, std::vector<std::shared_ptr<executor>> stages,
+                                      std::shared_ptr<layer_division> division) {
+  return std::make_unique<staged_executor>(std::move(whole), std::move(stages), std::move(division));
 }
 
 } // namespace godwit::gpu::pipeline

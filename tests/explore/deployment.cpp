@@ -25,13 +25,20 @@ namespace {
 
 constexpr std::uint16_t head_port = 7700;
 constexpr std::size_t complaints_max = 20;
-constexpr std::uint32_t layers = 2;
+constexpr std::uint32_t layers = 4;
 constexpr std::chrono::milliseconds process_end_time{50};
 constexpr double eos_share = 0.01;
 constexpr double refrain = 0.5;
 
 /// True where `left` counts down to 0.
 bool strikes(std::uint64_t& left) { return left > 0 && --left == 0; }
+
+/// Of the stages' devices: the first one is the fastest.
+std::vector<double> uneven(std::uint32_t stages) {
+  std::vector<double> out(stages, 1.0);
+  out.front() = 2.5;
+  return out;
+}
 
 /// The same replica on several devices: the first one has tokens and KV, all take the time of a step.
 std::shared_ptr<gpu::executor> divided(std::shared_ptr<gpu::executor> first, const gpu::sim::latency_model& latency,
@@ -142,6 +149,10 @@ actors::instance_options deployment::instance_of(machine& m) {
   info.vocabulary = vocabulary;
   info.positions_max = context_length;
   info.blocks = shape_.blocks;
+  out.on_layers = [this, at_first = std::map<protocols::instance_id, std::vector<std::uint32_t>>{}](
+                      protocols::instance_id id, const std::vector<std::uint32_t>& told) mutable {
+    if (at_first.emplace(id, told).first->second != told) effects_.add("layers moved");
+  };
   out.make_executor = [info, latency = shape_.latency, load = shape_.load_time, this, &m, devices = m.devices.get()](
                           protocols::instance_id id, std::function<void(actors::executor_outcome)> done) {
     gpu::sim::sim_model model;
@@ -173,11 +184,14 @@ actors::instance_options deployment::instance_of(machine& m) {
       return that_may_fail(gpu::sim::make_sim_executor(info, times, *devices, std::move(says)), effect);
     };
     if (is_staged(id))
-      made.made =
-          gpu::sim::make_sim_stages(info, latency, *devices, model, gpu::pipeline::cut_layers(layers, shape_.stages),
-                                    [&](std::uint32_t stage, std::shared_ptr<gpu::executor> device) {
-                                      return that_may_fail(std::move(device), stage == 0 ? "a pipeline computed" : "");
-                                    });
+      made.made = gpu::sim::make_sim_stages(
+          info, latency, *devices, model, gpu::pipeline::cut_layers(layers, shape_.stages),
+          {.wrap =
+               [&](std::uint32_t stage, std::shared_ptr<gpu::executor> device) {
+                 return that_may_fail(std::move(device), stage == 0 ? "a pipeline computed" : "");
+               },
+           .speeds = uneven(shape_.stages),
+           .move_time = shape_.layer_move});
     else
       made.made = device_of(latency, model, {});
     if (is_divided(id)) made.made = divided(std::move(made.made), latency, *devices, m.adapters, shape_.devices);

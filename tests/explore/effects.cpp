@@ -45,6 +45,7 @@ std::vector<std::string> all_names() {
   for (const auto* what : {"swapped out", "swapped in"}) out.emplace_back(what);
   for (const auto* what : {"a draft was right", "a draft was wrong", "a draft model computed"}) out.emplace_back(what);
   out.emplace_back("a pipeline computed");
+  out.emplace_back("layers moved");
   for (const auto* what : {"adapter loaded", "adapter evicted", "adapter waits"}) out.emplace_back(what);
   // What clients hear other than their answers.
   for (const auto* what : {"overloaded", "unavailable", "timed out", "rejected", "internal"})

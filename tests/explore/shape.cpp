@@ -377,6 +377,17 @@ std::vector<knob> all_knobs() {
     s.stages = 2;
     s.node.instance.pipeline_steps = high ? 64 : 1;
   });
+  // Layers that move as soon as there is anything to gain, or hardly ever.
+  add("instances.pipeline_balance", [](shape& s, bool high) {
+    s.stages = 2;
+    s.layer_move = high ? 0ms : 15ms;
+    s.node.instance.pipeline_balance = {high ? 0.9 : 1e-3, std::chrono::nanoseconds(10ms).count()};
+  });
+  add("instances.pipeline_balance_window", [](shape& s, bool high) {
+    s.stages = 2;
+    s.layer_move = 3ms;
+    s.node.instance.pipeline_balance = {1e-3, std::chrono::nanoseconds(high ? 300ms : 1ms).count()};
+  });
   return k;
 }
 

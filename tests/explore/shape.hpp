@@ -17,10 +17,11 @@ namespace godwit::explore {
 /// What a cluster is built from.
 struct shape {
   std::uint32_t head_instances = 0;
-  std::vector<std::uint32_t> machines; ///< instances of each further one
-  std::uint32_t blocks = 64;           ///< of each instance
-  std::uint32_t devices = 1;           ///< of every other instance; the rest have one
-  std::uint32_t stages = 1;            ///< of those
+  std::vector<std::uint32_t> machines;    ///< instances of each further one
+  std::uint32_t blocks = 64;              ///< of each instance
+  std::uint32_t devices = 1;              ///< of every other instance; the rest have one
+  std::uint32_t stages = 1;               ///< of those; the first one's device is faster
+  std::chrono::nanoseconds layer_move{0}; ///< that layers take from stage to stage
   gpu::sim::latency_model latency;
   std::chrono::nanoseconds load_time{0}; ///< of a model
   runtime::sim::link_settings links;     ///< of control messages

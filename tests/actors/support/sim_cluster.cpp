@@ -33,6 +33,7 @@ actors::node_options options_of(const sim_cluster_options& o, runtime::timer_sou
   model.swap = o.swap;
   if (o.adapters) model.adapters = std::make_shared<gpu::sim::sim_adapters>(timers, *o.adapters);
   n.instance.make_executor = [info, latency = o.latency, model, stages = o.stages, wrap = o.wrap_stage,
+                              speeds = o.stage_speeds,
                               &timers](protocols::instance_id id, std::function<void(actors::executor_outcome)> done) {
     actors::executor_outcome out;
     const auto count = stages.empty() ? 1 : stages[id.value() % stages.size()];
@@ -40,7 +41,8 @@ actors::node_options options_of(const sim_cluster_options& o, runtime::timer_sou
       out.made = gpu::sim::make_sim_executor(info, latency, timers, model);
     else
       out.made =
-          gpu::sim::make_sim_stages(info, latency, timers, model, gpu::pipeline::cut_layers(info.layers, count), wrap);
+          gpu::sim::make_sim_stages(info, latency, timers, model, gpu::pipeline::cut_layers(info.layers, count),
+                                    {.wrap = wrap, .speeds = speeds.size() == count ? speeds : decltype(speeds){}});
     done(std::move(out));
   };
   if (o.adjust) o.adjust(n);

@@ -279,13 +279,13 @@ TEST(CpuAdapters, GoWhenNobodyHoldsThemAndAnotherNeedsTheRoom) {
   shelf here({packed}, 2 * one);
   const auto a = here.hold("a", random_adapter_of(config, all_projections(), 8, 1));
   const auto b = here.hold("b", random_adapter_of(config, all_projections(), 8, 2));
-  EXPECT_TRUE(here.store()->find(a, 0) && here.store()->find(b, 0));
-  EXPECT_FALSE(here.store()->find(a, 1)) << "it is on one device";
+  EXPECT_TRUE(here.store()->find(a) && here.store()->find(b));
+  EXPECT_EQ(here.store()->find(a)->size(), 1U) << "it is on one device";
   here.let_go();
   EXPECT_TRUE(here.load("a").held) << "it was used last";
   (void)here.hold("c", random_adapter_of(config, all_projections(), 8, 3));
-  EXPECT_TRUE(here.store()->find(a, 0));
-  EXPECT_FALSE(here.store()->find(b, 0));
+  EXPECT_TRUE(here.store()->find(a));
+  EXPECT_FALSE(here.store()->find(b));
   EXPECT_EQ(here.store()->counts().evictions_total, 1U);
   EXPECT_EQ(here.store()->counts().loads_total, 3U);
 }
@@ -313,11 +313,11 @@ TEST(CpuAdapters, OneThatFindsNoRoomWaitsForIt) {
   });
   std::this_thread::sleep_for(std::chrono::milliseconds(50)); // it has been looked at
   EXPECT_FALSE(came.ready());
-  EXPECT_TRUE(here.store()->find(model::adapter_directory(here.path()).find("a")->id, 0)) << "which is held";
+  EXPECT_TRUE(here.store()->find(model::adapter_directory(here.path()).find("a")->id)) << "which is held";
   here.let_go();
   came.wait();
   EXPECT_EQ(outcome.error, "");
-  EXPECT_TRUE(here.store()->find(which->id, 0));
+  EXPECT_TRUE(here.store()->find(which->id));
 }
 
 TEST(CpuAdapters, ThatCannotBeHadSayWhy) {

@@ -3,6 +3,7 @@
 #include <godwit/actors/interfaces.hpp>
 #include <godwit/gpu/executor.hpp>
 #include <godwit/protocols/batching/step_parts.hpp>
+#include <godwit/protocols/policy/stage_balance.hpp>
 #include <godwit/runtime/actor.hpp>
 #include <godwit/runtime/log/logger.hpp>
 #include <godwit/runtime/trace/recorder.hpp>
@@ -11,6 +12,7 @@
 #include <deque>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -38,10 +40,15 @@ struct instance_options {
   /// Likewise: how many steps, of different requests or with chunks of one prompt, are on their way through the stages
   /// at once. 0: as many as there are stages; never more than that, and one where a draft model drafts.
   std::uint32_t pipeline_steps = 0;
+  /// Likewise: when layers move from a slow device to a fast one, where devices let them (gpu::executor::division).
+  protocols::stage_balance_settings pipeline_balance;
   /// Bound of a step on one of several devices, behind the devices' own and the llumlet's.
   std::chrono::nanoseconds shard_timeout{std::chrono::minutes(30)};
   /// Sees the actors of several devices when they are there, in the order of the ranks; for drills. May be empty.
   std::function<void(protocols::instance_id, const std::vector<runtime::handle<shard_interface>>&)> on_shards;
+  /// Sees how many layers each stage of a pipeline has, at first and whenever some have moved; for metrics. Must only
+  /// store. May be empty.
+  std::function<void(protocols::instance_id, const std::vector<std::uint32_t>& layers)> on_layers;
   runtime::log::logger log;
   /// Held as long as the actor is there, for whoever waits for its end; filled in by the cluster. May be null.
   std::shared_ptr<void> keep;
@@ -54,7 +61,8 @@ struct instance_options {
 /// A replica on several devices (gpu::executor::shards, gpu::executor::stages) has an actor for each, which this one
 /// spawns and gives every step to: to shards at once, to the stages of a pipeline one after the other, part by part. It
 /// ends when one of them does; after a step that failed on one it has none and runs no more. A draft model
-/// (gpu::executor::draft) it drives itself.
+/// (gpu::executor::draft) it drives itself. It sees how long each stage takes, and moves layers from one to another
+/// between two steps (protocols::stage_balance), while those that come wait in their order.
 class instance final : public runtime::actor<instance_interface> {
 public:
   instance(runtime::actor_context context, instance_options options);
@@ -81,6 +89,14 @@ private:
   runtime::async::task<protocols::step_output> execute_on_stages(protocols::step_input input,
                                                                  runtime::trace::span span);
   void begin_turns();
+  /// Until layers have moved, and behind those that wait already.
+  runtime::async::task<void> wait_for_turn();
+  /// The next of those that wait.
+  void let_go_on();
+  /// Between steps; what is decided there comes about once no step is in the pipeline.
+  void review_layers();
+  runtime::async::task<void> move_layers();
+  void tell_layers();
   /// Of all steps in the pipeline.
   void end_line(const std::string& why);
   runtime::async::task<void> run_turn(protocols::stage_schedule::turn what, std::shared_ptr<staged_step> whole);
@@ -100,6 +116,10 @@ private:
   std::uint32_t steps_ = 0;                       ///< in flight
   std::deque<std::shared_ptr<staged_step>> line_; ///< in the pipeline, the oldest first
   protocols::stage_schedule schedule_{1};
+  std::optional<protocols::stage_balance> balance_; ///< nothing: layers stay where they are
+  std::optional<protocols::layer_move> wanted_;     ///< until it has come about
+  std::deque<runtime::completer<bool>> waiting_;    ///< steps that have come meanwhile
+  bool going_on_ = false;                           ///< one of them has been told, and is not in the pipeline yet
 };
 
 } // namespace godwit::actors

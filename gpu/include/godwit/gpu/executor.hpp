@@ -13,6 +13,10 @@
 #include <string>
 #include <vector>
 
+namespace godwit::gpu::pipeline {
+class layer_division;
+}
+
 namespace godwit::gpu {
 
 /// Called once, on a thread of the device (or on the simulated clock); must only post a message. Empty string: success,
@@ -70,6 +74,8 @@ public:
   /// The devices of a replica that each have some of its layers (gpu/pipeline.hpp), in their order; of a part of a step
   /// each one's end begins the next one's. The last one has the output. Empty: no such replica.
   [[nodiscard]] virtual std::span<const std::shared_ptr<executor>> stages() const noexcept { return {}; }
+  /// Which layers each of its stages has, where they can move from one to another while it runs. Null: they stay.
+  [[nodiscard]] virtual std::shared_ptr<pipeline::layer_division> division() const { return nullptr; }
   /// The adapters that its steps may name, while somebody holds them; others share the store. Null: it knows none.
   [[nodiscard]] virtual std::shared_ptr<adapter_store> adapters() const { return nullptr; }
   /// Where KV of its pool may wait in the host's memory; it uses the pool, and holds it while a copy is under way,

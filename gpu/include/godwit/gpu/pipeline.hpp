@@ -77,12 +77,28 @@ private:
   std::uint64_t free_bytes_ = 0, out_bytes_ = 0, out_bytes_max_ = 0;
 };
 
+/// Which layers each stage of a running executor has (BanaServe's migration of layers;
+/// ../../../docs/design/pipeline.md).
+class layer_division {
+public:
+  virtual ~layer_division() = default;
+  /// How many each stage has, in their order.
+  [[nodiscard]] virtual std::vector<std::uint32_t> layers() const = 0;
+  /// Gives the stages others. Between steps: no stage has a forward, and none is begun before `done`, which only posts.
+  /// No bit of any answer changes, and a block's KV stays where it is to whoever reads or writes it (key_region). After
+  /// an error, one line, the stages have what they had. Throws std::invalid_argument for layers that are not all of the
+  /// model's, and for a stage without one.
+  virtual void move(const std::vector<std::uint32_t>& layers, completion done) = 0;
+};
+
 /// The stages of one instance as one executor. `whole` is what it says of itself. Each of `stages` has its layers' part
 /// of every block under the same id; the last one draws the tokens.
 ///
 /// Its steps run on one stage after the other. Whoever has a thread of control for each (actors::instance) runs parts
 /// of a step (protocols/batching/step_parts.hpp) on `stages()` instead, so that several compute at once. After a step
-/// that failed or was abandoned none can be begun.
-[[nodiscard]] std::unique_ptr<executor> join_stages(executor_info whole, std::vector<std::shared_ptr<executor>> stages);
+/// that failed or was abandoned none can be begun. `division`: of these stages, whose KV regions are those of the
+/// layers that each has now, whatever moves later; null: layers stay.
+[[nodiscard]] std::unique_ptr<executor> join_stages(executor_info whole, std::vector<std::shared_ptr<executor>> stages,
+                                                    std::shared_ptr<layer_division> division = nullptr);
 
 } // namespace godwit::gpu::pipeline

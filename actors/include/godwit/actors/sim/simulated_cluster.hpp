@@ -45,6 +45,12 @@ struct process_settings {
   std::chrono::nanoseconds rejoin_max{std::chrono::seconds(5)}; ///< between two attempts to join the head
 };
 
+/// How many layers each stage of each instance has by now, and how often some have moved.
+struct layer_books {
+  std::map<protocols::instance_id, std::vector<std::uint32_t>> by_stage;
+  std::uint64_t moves = 0;
+};
+
 struct simulated_cluster_options {
   std::uint64_t seed = 0;
   std::uint32_t instances = 1; ///< from the start, ready at once
@@ -52,6 +58,7 @@ struct simulated_cluster_options {
   /// Devices of which each instance has its layers, evenly; each takes its share of the profile's times. What goes
   /// from one to the next takes no time. At most as many as the model has layers.
   std::uint32_t stages = 1;
+  std::vector<double> stage_speeds; ///< beside the profile's; empty: all have it
   /// Of each instance's host, for the KV of preempted requests, at the device's link.host_bytes_per_second. 0: none.
   std::uint64_t swap_bytes = 0;
   /// Below the memory of each process's shard of the KV store, where it has one. 0: none.
@@ -135,6 +142,8 @@ public:
   [[nodiscard]] const slowed_steps& slowed() const noexcept { return *slowed_; }
   /// Of all devices, those that are gone among them.
   [[nodiscard]] const gpu::sim::step_books& steps() const noexcept { return *steps_; }
+  /// Of pipelines whose layers may move.
+  [[nodiscard]] const layer_books& layers() const noexcept { return layers_; }
   /// Null: there is none.
   [[nodiscard]] const gpu::sim::central_scheduler* central() const noexcept { return central_.get(); }
   /// The instances that are there, in the order of their ids.
@@ -197,6 +206,7 @@ private:
   std::shared_ptr<const gpu::sim::latency_model> latency_;       ///< one for all: its tables stay in the caches
   std::shared_ptr<const gpu::sim::latency_model> draft_latency_; ///< null: there is no draft model
   std::shared_ptr<slowed_steps> slowed_ = std::make_shared<slowed_steps>();
+  layer_books layers_;
   std::shared_ptr<gpu::sim::step_books> steps_ = std::make_shared<gpu::sim::step_books>();
   std::shared_ptr<gpu::sim::central_scheduler> central_; ///< null: there is none
   runtime::sim::world world_;

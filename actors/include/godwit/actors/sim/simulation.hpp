@@ -136,6 +136,7 @@ struct simulation_result {
   gap_counts token_gaps;                         ///< between the tokens of a request, of all requests together
   slowed_steps slowed;                           ///< for the sake of migrations
   gpu::sim::step_books steps;
+  layer_books layers;
   std::optional<gpu::sim::central_scheduler> central; ///< as it was at the end
   double migrating_seconds = 0;                       ///< of all instances, with a migration from or to them under way
   std::int64_t duration_ns = 0;                       ///< virtual, until the last request ended, or the run

@@ -13,6 +13,8 @@
 namespace godwit::gpu::cpu {
 
 class packed_adapter;
+/// One of each device that the model is divided among, in the order of the ranks or stages.
+using adapter_parts = std::vector<std::shared_ptr<const packed_adapter>>;
 
 /// The adapters of a process whose instances run on the CPU: read out of a directory when they are first asked for, and
 /// packed beside the model's weights, which all instances share.
@@ -30,8 +32,8 @@ public:
   void load(const protocols::adapter_ref& which, std::weak_ptr<const void> asker,
             std::function<void(adapter_outcome)> done) override;
   [[nodiscard]] adapter_counts counts() const override;
-  /// A rank's part of one that somebody holds, which then stays as long as this does. Null where it is not here.
-  [[nodiscard]] std::shared_ptr<const packed_adapter> find(std::uint64_t id, std::uint32_t rank) const;
+  /// One that somebody holds, which then stays as long as this does. Null where it is not here.
+  [[nodiscard]] std::shared_ptr<const adapter_parts> find(std::uint64_t id) const;
 
 private:
   struct parts;
