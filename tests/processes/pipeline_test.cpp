@@ -69,6 +69,40 @@ TEST_F(PipelineProcesses, AnswersAreThoseOfOneDeviceWhileTheyMoveToAndFro) {
   }
 }
 
+// A device that has most of the layers, and of as many threads: it gives some away while requests decode, and no answer
+// changes. What it did is replayed.
+TEST_F(PipelineProcesses, LayersMoveFromAStageThatHasTooMany) {
+  const auto questions = mixed_questions(6, 300);
+  std::vector<streamed_answer> calm;
+  {
+    served alone(patient({"--instances", "1", "--threads", "1"}));
+    ASSERT_TRUE(alone.wait_ready()) << alone.process.err();
+    calm = ask_all(alone.url(), questions);
+  }
+  const auto file =
+      (std::filesystem::path(::testing::TempDir()) / ("godwit_layers_" + std::to_string(::getpid()) + ".gwt")).string();
+  {
+    served uneven(patient({"--trace", file, "--trace-level", "content", "--trace-prompts", "--pipeline-parallel", "2",
+                           "--pipeline-layers", "5,1", "--instances-pipeline-balance-window",
+                           "200ms", "--pipeline-balance", "0.02"}));
+    ASSERT_TRUE(uneven.wait_ready()) << uneven.process.err();
+    const auto moved = [&] { return uneven.process.err().find(": layers by stage ") != std::string::npos; };
+    int rounds_after = 0;
+    for (int round = 0; round < 60 && rounds_after < 2; ++round) {
+      rounds_after += moved() ? 1 : 0;
+      const auto answers = ask_all(uneven.url(), questions);
+      ASSERT_EQ(difference(answers, calm), "") << uneven.process.err();
+    }
+    EXPECT_TRUE(moved()) << uneven.process.err();
+    uneven.process.signal(SIGTERM);
+    EXPECT_EQ(uneven.process.wait_exit(20s), 0) << uneven.process.err();
+  }
+  child_process replay(godwit_program(), {"trace", "replay", file});
+  EXPECT_EQ(replay.wait_exit(120s), 0) << replay.out() << replay.err();
+  EXPECT_THAT(replay.out(), HasSubstr("identical"));
+  std::filesystem::remove(file);
+}
+
 TEST_F(PipelineProcesses, SaysWhichDivisionIsWrong) {
   const auto refusal = [](const std::vector<std::string>& words) {
     served one(words);
