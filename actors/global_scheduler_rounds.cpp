@@ -182,6 +182,8 @@ void global_scheduler::scale(std::vector<protocols::load_report> known) {
   view.refused = std::exchange(crowded_out_, 0);
   view.loads = std::move(known);
   view.roles = roles_for_scaling();
+  view.instances_min = options_.scaling.instances_min;
+  view.instances_max = options_.scaling.instances_max;
   // Down for the moment or loading: there, but nobody knows what it means.
   for (const auto& [id, books] : instances_) {
     if (books.reported()) continue;
@@ -194,10 +196,8 @@ void global_scheduler::scale(std::vector<protocols::load_report> known) {
   if (const auto mode = options_.policies.scaling; options_.scale) {
     decision.reset();
     if (mode != protocols::scaling_mode::off) guarded("the autoscaling", [&] { decision = options_.scale(view); });
-    if (decision) {
-      decision->dry = mode == protocols::scaling_mode::dry_run;
-      decision->count = std::min(decision->count, options_.scaling.instances_max);
-    }
+    if (decision) decision = protocols::within_bounds(*decision, view);
+    if (decision) decision->dry = mode == protocols::scaling_mode::dry_run;
   }
   if (!decision || decision->count == 0) return;
   if (decision->count > 1) decision->why += " (" + std::to_string(decision->count) + " instances)";

@@ -303,7 +303,7 @@ void instance::spawn_shards() {
   schedule_ =
       protocols::stage_schedule(static_cast<std::uint32_t>(std::max<std::size_t>(1, executor_->stages().size())));
   for (const auto& device : staged_ ? executor_->stages() : executor_->shards()) {
-    shards_.push_back(spawn<shard>(device, options_.layers_per_advance));
+    shards_.push_back(spawn<shard>(device, static_cast<std::uint32_t>(shards_.size()), options_.layers_per_advance));
     monitor(shards_.back(), [this, rank = shards_.size() - 1, who = shards_.back()](runtime::stop_reason reason) {
       if (rank >= shards_.size() || shards_[rank] != who) return; // that was us, perhaps for a model loaded since
       options_.log.warning("instance {}: {} {} is down ({})", options_.id.value(), staged_ ? "stage" : "device", rank,

@@ -269,6 +269,7 @@ void openai_edge::serve_any(const http::request& request, exchange_ptr exchange)
       return recorded(request, std::move(exchange), [&](const exchange_ptr& e) { (this->*r.serve)(request, e); });
     }
     allowed += (allowed.empty() ? "" : ", ") + std::string{r.method};
+    if (r.method == "GET") allowed += ", HEAD"; // which the server answers likewise, without the body
   }
   const auto error =
       allowed.empty() ? openai::not_found(request.target) : openai::method_not_allowed(request.method, allowed);

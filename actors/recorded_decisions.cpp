@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <span>
 #include <utility>
 
 namespace godwit::actors {
@@ -46,6 +47,24 @@ std::string text(const std::vector<protocols::migration_pair>& pairs) {
     out +=
         (out.empty() ? "" : " ") + std::to_string(pair.source.value()) + ">" + std::to_string(pair.destination.value());
   return out;
+}
+
+/// Not one that an instance has made up to measure its device.
+bool is_somebodys(const protocols::step_slice& slice) {
+  return protocols::home_of(slice.request) != protocols::nobodys_home;
+}
+
+std::string requests_of(const protocols::step_input& input) {
+  std::string out;
+  for (const auto& slice : std::span(input.slices).first(std::min(input.slices.size(), requests_max)))
+    if (is_somebodys(slice)) out += (out.empty() ? "" : " ") + std::to_string(slice.request.value());
+  return out;
+}
+
+/// 0: it is for several.
+std::uint64_t only_request(const protocols::step_input& input) {
+  const bool alone = input.slices.size() == 1 && is_somebodys(input.slices.front());
+  return alone ? input.slices.front().request.value() : 0;
 }
 
 /// The HTTP span, which has it too, is stored when it ends: a dump may be about one that does not.
@@ -132,28 +151,30 @@ void note_ownership(protocols::request_id request, protocols::epoch epoch, std::
 
 trace::span begin_step_span(protocols::instance_id instance, const protocols::step_input& input) {
   if (!trace::recording_here()) return {};
-  const auto real = [](const protocols::step_slice& s) {
-    return protocols::home_of(s.request) != protocols::nobodys_home;
-  };
   std::size_t prefill = 0, decode = 0, drafted = 0;
-  std::string requests;
-  for (std::size_t i = 0; i < input.slices.size(); ++i) {
-    const auto& slice = input.slices[i];
+  for (const auto& slice : input.slices) {
     // One token that is not the first of its request is decoded; so is the last of a prompt cut so that it is alone.
     if (slice.tokens.size() - slice.drafted == 1 && slice.first_position > 0)
       ++decode;
     else
       prefill += slice.tokens.size();
     drafted += slice.drafted + slice.drafts_wanted;
-    if (i < requests_max && real(slice)) requests += (i == 0 ? "" : " ") + std::to_string(slice.request.value());
   }
-  const bool of_one = input.slices.size() == 1 && real(input.slices.front());
-  auto out = trace::begin_span("device.step", of_one ? input.slices.front().request.value() : 0);
+  auto out = trace::begin_span("device.step", only_request(input));
   out.add("instance", std::to_string(instance.value()));
   out.add("prefill_tokens", std::to_string(prefill));
   out.add("decode_tokens", std::to_string(decode));
   if (drafted > 0) out.add("draft_tokens", std::to_string(drafted));
-  out.add("requests", std::move(requests));
+  out.add("requests", requests_of(input));
+  return out;
+}
+
+trace::span begin_part_span(std::uint32_t device, const protocols::step_input& input) {
+  if (!trace::recording_here()) return {};
+  auto out = trace::begin_span("device.part", only_request(input));
+  out.add("device", std::to_string(device));
+  out.add("tokens", std::to_string(input.tokens()));
+  out.add("requests", requests_of(input));
   return out;
 }
 

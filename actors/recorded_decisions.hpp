@@ -34,5 +34,7 @@ void note_ownership(protocols::request_id request, protocols::epoch epoch, std::
 
 /// `device.step`, from now until it ends.
 [[nodiscard]] runtime::trace::span begin_step_span(protocols::instance_id instance, const protocols::step_input& input);
+/// `device.part`: what one of several devices has of a step.
+[[nodiscard]] runtime::trace::span begin_part_span(std::uint32_t device, const protocols::step_input& input);
 
 } // namespace godwit::actors

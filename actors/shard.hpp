@@ -13,7 +13,9 @@ namespace godwit::actors {
 /// all of them; when one ends, the devices that wait for it are told by theirs.
 class shard final : public runtime::actor<shard_interface> {
 public:
-  shard(runtime::actor_context context, std::shared_ptr<gpu::executor> device, std::uint32_t layers_per_advance);
+  /// `index`: among the instance's devices.
+  shard(runtime::actor_context context, std::shared_ptr<gpu::executor> device, std::uint32_t index,
+        std::uint32_t layers_per_advance);
   [[nodiscard]] std::string_view name() const noexcept override { return "shard"; }
   [[nodiscard]] runtime::behavior_of<shard_interface> make_behavior() override;
   /// The instance gets the error as its answer.
@@ -23,7 +25,7 @@ private:
   runtime::async::task<protocols::step_output> execute(protocols::step_input input);
 
   std::shared_ptr<gpu::executor> device_;
-  std::uint32_t layers_per_advance_;
+  std::uint32_t index_, layers_per_advance_;
   bool busy_ = false;
 };
 

@@ -181,6 +181,7 @@ actors::dumped_file trace_dumper::write_now(const std::string& reason, std::chro
   std::filesystem::create_directories(settings_.directory, failure);
   if (const auto written = trace::write_file(out.path, recording); !written) {
     out.error = written.error().message;
+    std::filesystem::remove(out.path, failure); // what is there of it is of no use, and would count as one
     log_.error("cannot dump the flight recorder ({}): {}", reason, out.error);
     return out;
   }

@@ -113,7 +113,8 @@ std::optional<start_error> tracing::begin() {
   auto file = trace::file_recorder::start(recorder_, settings_.trace.file, how);
   if (!file)
     return start_error{"cannot record: " + file.error().message +
-                       "; name another file, in a folder that can be written (--trace FILE)"};
+                           "; name another file, in a folder that can be written (--trace FILE)",
+                       2};
   file_ = std::move(*file);
   if (dumper_) dumper_->follow(file_.get());
   return std::nullopt;

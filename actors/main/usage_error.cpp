@@ -84,23 +84,35 @@ std::string our_name(const CLI::App& command, std::string_view theirs, const std
 std::string explain(const CLI::App& app, const CLI::ParseError& error) {
   const auto& command = chosen(app);
   const auto help = "; see '" + path_of(command) + " --help'";
-  const auto extras = command.remaining();
-  if (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr && !extras.empty()) {
+  const bool too_many = dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr;
+  const bool too_few = dynamic_cast<const CLI::RequiredError*>(&error) != nullptr;
+  if (const auto extras = app.remaining(true); (too_many || too_few) && !extras.empty()) {
     const auto& word = extras.front();
     const auto name = word.substr(0, word.find('='));
     const auto known = known_names(command);
     if (const auto ours = our_name(command, name, known); !ours.empty())
       return "unknown flag " + name + "; here it is " + ours + help;
+    const bool wants_command = !command.get_subcommands([](const CLI::App*) { return true; }).empty();
     const auto near = runtime::config::nearest(name, known);
-    return (name.starts_with("-") ? "unknown flag " : "unexpected argument ") + name +
-           (near.empty() ? help : "; did you mean " + near + "?");
+    const auto wrong = name.starts_with("-") ? "unknown flag " + name
+                       : wants_command       ? "no command is called '" + word + "'"
+                                             : "unexpected argument " + name;
+    return wrong + (near.empty() ? help : "; did you mean " + near + "?");
   }
-  if (dynamic_cast<const CLI::RequiredError*>(&error) != nullptr && &command == &app && !app.remaining().empty()) {
-    const auto word = app.remaining().front();
-    const auto near = runtime::config::nearest(word, known_names(app));
-    return "no command is called '" + word + "'" + (near.empty() ? help : "; did you mean " + near + "?");
+  // What the parser itself says of a word that is no number, and of one that is missing.
+  const std::string_view what = error.what();
+  constexpr std::string_view no_number = "Could not convert: ", missing = " is required";
+  if (const auto at = what.find(" = "); what.starts_with(no_number) && at != std::string_view::npos) {
+    const auto name = what.substr(no_number.size(), at - no_number.size());
+    return std::string(name) + ": '" + std::string(what.substr(at + 3)) + "' is not a number" + help;
   }
-  return std::string(error.what()) + help;
+  if (too_few && what.ends_with(missing)) {
+    const std::string name(what.substr(0, what.size() - missing.size()));
+    const auto* const option = command.get_option_no_throw(name);
+    if (option != nullptr && !option->get_description().empty())
+      return name + " is missing: " + option->get_description() + help;
+  }
+  return std::string(what) + help;
 }
 
 } // namespace godwit::main

@@ -38,10 +38,7 @@ runtime::behavior_of<destination_coordinator_interface> destination_coordinator:
             feed(machine::committed{commit_->blocks});
           },
           [this](protocols::abort_migration& what) { feed(machine::abort_ordered{what.reason}); },
-          [this](landed_news& news) { landed(news); },
-          [this](closed_news&) {
-            if (--closing_ == 0) feed(machine::closed{});
-          }};
+          [this](landed_news& news) { landed(news); }};
 }
 
 void destination_coordinator::on_fault(const std::exception_ptr& failure, std::string_view where) {
@@ -109,7 +106,9 @@ void destination_coordinator::perform(const machine::post& e) {
       begin_transfer_span(task_.opened.request, {"in", task_.opened.source, task_.transfer, e.stage, blocks,
                                                  std::uint64_t{blocks} * task_.memory->block_bytes()});
   task_.environment.fabric->post({task_.transfer, e.stage}, std::move(regions), task_.memory->keep(),
-                                 [&host = host(), me = self(), stage = e.stage](const transport::landing& news) {
+                                 [&host = host(), me = self(), stage = e.stage,
+                                  span = landings_[e.stage].span.as_cause()](const transport::landing& news) {
+                                   const runtime::trace::because_of transfer(span);
                                    host.tell(me, landed_news{stage, news.regions, news.error});
                                  });
   // Blocks without memory of their own: there is nothing that could land, so it has.
@@ -140,9 +139,15 @@ void destination_coordinator::perform(const machine::answer_room& e) {
 void destination_coordinator::perform(const machine::close&) {
   closing_ = posted_;
   if (closing_ == 0) return feed(machine::closed{});
-  for (std::uint32_t stage = 0; stage < posted_; ++stage)
-    task_.environment.fabric->withdraw({task_.transfer, stage},
-                                       [&host = host(), me = self()] { host.tell(me, closed_news{}); });
+  for (std::uint32_t stage = 0; stage < posted_; ++stage) start(close(stage));
+}
+
+task<void> destination_coordinator::close(std::uint32_t stage) {
+  const auto withdraw = [this, stage](runtime::completer<bool> done) {
+    task_.environment.fabric->withdraw({task_.transfer, stage}, [done] { done(true); });
+  };
+  (void)co_await callback<bool>(withdraw);
+  if (--closing_ == 0) feed(machine::closed{});
 }
 
 void destination_coordinator::perform(const machine::adopt&) {

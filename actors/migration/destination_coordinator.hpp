@@ -54,6 +54,8 @@ private:
   runtime::async::task<void> guard_lease();
   runtime::async::task<void> reserve(std::uint32_t stage, std::uint32_t blocks);
   runtime::async::task<void> adopt();
+  /// Withdraws a stage's landing place.
+  runtime::async::task<void> close(std::uint32_t stage);
   void landed(const landed_news& news);
 
   destination_task task_;

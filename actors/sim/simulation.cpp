@@ -150,7 +150,9 @@ private:
     auto& r = owner_.result_.requests[index_];
     std::erase_if(losses_, [&](const loss& one) {
       if (one.answer_tokens >= answer_tokens_) return false;
-      r.preemption_loss_ns += now - one.since_ns;
+      // Of times that overlap each moment once: an instance that nobody hears goes on, and preempts again.
+      r.preemption_loss_ns += now - std::max(one.since_ns, losses_until_ns_);
+      losses_until_ns_ = now;
       return true;
     });
   }
@@ -168,7 +170,8 @@ private:
   std::int64_t first_token_ns_ = -1;
   std::int64_t last_token_ns_ = -1;
   std::int64_t longest_gap_ns_ = 0;
-  std::vector<loss> losses_; ///< that last; more than one only while a token is on its way
+  std::vector<loss> losses_;         ///< that last; more than one only while a token is on its way
+  std::int64_t losses_until_ns_ = 0; ///< counted
   std::uint32_t answer_tokens_ = 0;
   std::uint32_t index_;
   // The last change of its instance by a migration:
@@ -451,15 +454,29 @@ node_options node_of_the_command() {
   return out;
 }
 
+namespace {
+
+/// Why options cannot be used; empty: they can.
+std::string trouble_with(const simulation_options& options) {
+  const auto is_share = [](double x) { return x >= 0 && x <= 1; }; // and a number
+  if (!std::ranges::is_sorted(options.requests, {}, &protocols::workload::workload_request::arrival_ns))
+    return "the requests are not in the order of their arrivals";
+  if (!options.requests.empty() && options.requests.front().arrival_ns < 0) return "a request arrives before the run";
+  if (options.cluster.instances == 0) return "cluster.instances must be above 0";
+  if (options.cluster.stages == 0) return "cluster.stages must be above 0";
+  if (!is_share(options.cluster.draft_acceptance)) return "cluster.draft_acceptance is a share from 0 to 1";
+  if (options.length_accuracy && !is_share(*options.length_accuracy)) return "length_accuracy is a share from 0 to 1";
+  if (options.sample_interval.count() <= 0) return "sample_interval must be above 0";
+  if (options.patience.count() <= 0) return "patience must be above 0";
+  return {};
+}
+
+} // namespace
+
 simulation_result simulate(simulation_options options) {
-  if (!std::ranges::is_sorted(options.requests, {}, &protocols::workload::workload_request::arrival_ns)) {
+  if (auto trouble = trouble_with(options); !trouble.empty()) {
     simulation_result out;
-    out.trouble = "the requests are not in the order of their arrivals";
-    return out;
-  }
-  if (options.cluster.instances == 0) {
-    simulation_result out;
-    out.trouble = "cluster.instances must be above 0";
+    out.trouble = std::move(trouble);
     return out;
   }
   std::optional<run> one;

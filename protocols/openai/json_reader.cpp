@@ -1,5 +1,7 @@
 #include "openai/json_reader.hpp"
 
+#include <godwit/protocols/openai/json_text.hpp>
+
 #include <boost/json/basic_parser_impl.hpp>
 #include <boost/json/parse.hpp>
 
@@ -93,6 +95,16 @@ std::string_view kind_of(const json::value& value) noexcept {
   return "something else";
 }
 
+/// Of an escape that has to be followed by its other half, or that follows none.
+bool ends_in_half_a_pair(std::string_view text) {
+  constexpr std::string_view hex = "0123456789abcdefABCDEF";
+  const auto at = text.rfind("\\u");
+  if (at == std::string_view::npos || at + 6 > text.size() || at + 8 < text.size()) return false;
+  const auto digits = text.substr(at + 2, 4);
+  return digits.find_first_not_of(hex) == std::string_view::npos && (digits[0] == 'd' || digits[0] == 'D') &&
+         std::string_view("89abcdefABCDEF").find(digits[1]) != std::string_view::npos;
+}
+
 } // namespace
 
 void fail(api_error error) { throw parse_failure{std::move(error)}; }
@@ -128,6 +140,11 @@ json::value parse_body(std::string_view body, std::size_t bytes_max, std::size_t
   if (ec == json::error::too_deep)
     fail_body("The body is nested deeper than " + std::to_string(depth_max) + " levels.");
   if (!ec && read < body.size()) ec = json::error::extra_data;
+  if (const auto at = ec ? first_not_utf8(body) : body.size(); at < body.size())
+    fail_body("The body is not UTF-8 (at byte " + std::to_string(at) + ").");
+  if (ec && ends_in_half_a_pair(body.substr(0, read)))
+    fail_body("A string has half of a surrogate pair (at byte " + std::to_string(read) +
+              "); characters beyond U+FFFF are two \\u escapes, or themselves.");
   if (ec) fail_body("The body is not valid JSON (at byte " + std::to_string(read) + ": " + ec.message() + ").");
   auto value = json::parse({body.data(), body.size()}, ec, {}, options);
   if (ec) fail_body("The body is not valid JSON (" + ec.message() + ").");

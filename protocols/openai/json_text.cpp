@@ -92,6 +92,16 @@ void append_json_string(std::string& out, std::string_view text) {
   out += '"';
 }
 
+std::size_t first_not_utf8(std::string_view text) noexcept {
+  std::size_t at = 0, bad = 0;
+  while (at < text.size()) {
+    const auto length = utf8_length(text.substr(at), bad);
+    if (length == 0) return at;
+    at += length;
+  }
+  return at;
+}
+
 std::string json_string(std::string_view text) {
   std::string out;
   out.reserve(text.size() + 2);

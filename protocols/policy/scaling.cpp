@@ -139,6 +139,20 @@ std::string_view to_string(scaling_decision::kind kind) noexcept {
   return "unknown";
 }
 
+std::optional<scaling_decision> within_bounds(scaling_decision decision, const scaling_view& view) {
+  if (decision.what == scaling_decision::kind::keep) return decision;
+  if (decision.what == scaling_decision::kind::in) {
+    const auto taking = std::ranges::count_if(view.loads, [](const load_report& l) { return !l.terminating; });
+    if (static_cast<std::uint64_t>(taking) <= view.instances_min) return std::nullopt;
+    return decision;
+  }
+  const auto all = view.loads.size() + view.silent.size() + view.starting + view.ordered;
+  if (all >= view.instances_max) return std::nullopt;
+  decision.count = std::min(decision.count, view.instances_max - static_cast<std::uint32_t>(all));
+  if (decision.count == 0) return std::nullopt;
+  return decision;
+}
+
 double mean_freeness(const std::vector<load_report>& loads, const scaling_settings& settings) noexcept {
   const auto cap = cap_of(settings);
   double sum = 0;

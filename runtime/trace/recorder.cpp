@@ -143,6 +143,13 @@ void span::add(std::string name, std::string value) {
   if (core_) attributes_.emplace_back(std::move(name), std::move(value));
 }
 
+span_cause span::as_cause() const noexcept {
+  span_cause out;
+  out.core_ = core_;
+  out.number_ = number_;
+  return out;
+}
+
 void span::about(std::uint64_t request) noexcept {
   if (request_ == 0) request_ = request;
 }
@@ -201,7 +208,7 @@ foreign_call::foreign_call() noexcept : before_(std::exchange(detail::here.forei
 
 foreign_call::~foreign_call() { detail::here.foreign = before_; }
 
-because_of::because_of(const span& cause) noexcept : core_(cause.core_) {
+because_of::because_of(const span_cause& cause) noexcept : core_(cause.core_) {
   if (core_) before_ = std::exchange(core_->at().current, cause.number_);
 }
 

@@ -289,7 +289,7 @@ TEST_F(OpenaiEdgeChoices, WhatOthersServeIsRefusedByName) {
   EXPECT_EQ(call("GET", "/v1/files")->whole.status, 404);
   EXPECT_EQ(call("GET", "/ping")->whole.status, 200);
   EXPECT_EQ(call("POST", "/ping")->whole.status, 200);
-  EXPECT_EQ(call("DELETE", "/ping")->whole.fields.find("Allow"), "GET, POST");
+  EXPECT_EQ(call("DELETE", "/ping")->whole.fields.find("Allow"), "GET, HEAD, POST");
 }
 
 } // namespace godwit::test

@@ -147,7 +147,7 @@ TEST_F(Tracing, AFileThatCannotBeWrittenIsSaidAtOnce) {
     auto arguments = command;
     arguments.insert(arguments.end(), {"--trace", path("no/such/folder/t.gwt")});
     const auto result = run(arguments);
-    EXPECT_EQ(result.code, 1) << result.out;
+    EXPECT_EQ(result.code, 2) << result.out;
     EXPECT_THAT(result.err, HasSubstr("cannot record: " + path("no/such/folder/t.gwt") + ": No such file"));
     EXPECT_EQ(std::count(result.err.begin(), result.err.end(), '\n'), 1) << result.err;
   }

@@ -146,14 +146,21 @@ class PathTimer {
     this.now = end;
   }
 
+  // What a span takes: a step that names others alone this request waited for in a queue.
+  spentBy(i) {
+    const how = category(this.model, i);
+    const named = how === 'device' ? numbersIn(this.model.attribute(i, 'requests') ?? '') : [];
+    return named.length > 0 && named.length < 1024 && !named.includes(this.entry.name) ? 'held' : how;
+  }
+
   // What the effect waited for after its cause had been handled.
   wait(cause, effect) {
     const {model} = this;
     const until = model.queued[effect];
     if (model.kind[effect] === kind.delivery && model.message[effect] === messageKind.timer) return this.spend(effect, 'timer', until);
     for (const i of model.effectsList(cause)) {
-      const how = category(model, i);
-      if ((how !== 'device' && how !== 'transfer') || model.begin[i] >= until || model.end_[i] <= this.now) continue;
+      const how = this.spentBy(i);
+      if (model.kind[i] !== kind.span || !['device', 'held', 'transfer'].includes(how) || model.begin[i] >= until || model.end_[i] <= this.now) continue;
       this.spend(effect, 'other', model.begin[i]);
       this.spend(i, how, Math.min(until, model.end_[i]));
     }
@@ -169,7 +176,10 @@ class PathTimer {
         this.spend(before, 'handling', model.end_[before]);
         this.spend(i, 'held', model.begin[i]);
       } else if (model.kind[before] === kind.sent) this.spend(i, 'network', model.queued[i]);
-      else {
+      else if (model.kind[before] === kind.span && ['device', 'held', 'transfer'].includes(this.spentBy(before))) {
+        this.spend(before, this.spentBy(before), Math.min(model.end_[before], model.queued[i]));
+        this.spend(i, 'other', model.queued[i]);
+      } else {
         this.spend(before, 'handling', Math.min(model.end_[before], model.queued[i]));
         this.wait(before, i);
       }

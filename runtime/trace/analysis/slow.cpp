@@ -40,6 +40,13 @@ private:
     return !named.empty() && named.size() < 1024 && std::ranges::find(named, out_.request.id) == named.end();
   }
 
+  // What a span takes.
+  [[nodiscard]] spent spent_by(position p) const {
+    const auto name = std::string_view(of_.source().name_of(of_[p]));
+    if (name == "device.step" || name == "device.part") return is_for_others(p) ? spent::held : spent::device;
+    return name == "fabric.transfer" ? spent::transfer : spent::other;
+  }
+
   // What the effect waited for after its cause had been handled.
   void wait(position cause, position effect) {
     const auto until = of_.queued(effect);
@@ -47,10 +54,7 @@ private:
       return spend(effect, spent::timer, until);
     for (const auto p : of_.effects(cause)) {
       if (of_[p].kind != event_kind::span || of_.begin(p) >= until || of_.end(p) <= now_) continue;
-      const auto name = std::string_view(of_.source().name_of(of_[p]));
-      const auto how = name == "device.step"       ? (is_for_others(p) ? spent::held : spent::device)
-                       : name == "fabric.transfer" ? spent::transfer
-                                                   : spent::other;
+      const auto how = spent_by(p);
       if (how == spent::other) continue;
       spend(effect, spent::other, of_.begin(p));
       spend(p, how, std::min(until, of_.end(p)));
@@ -68,6 +72,9 @@ private:
         spend(p, spent::held, of_.begin(p));
       } else if (of_[before].kind == event_kind::sent) {
         spend(p, spent::network, of_.queued(p));
+      } else if (of_[before].kind == event_kind::span && spent_by(before) != spent::other) {
+        spend(before, spent_by(before), std::min(of_.end(before), of_.queued(p)));
+        spend(p, spent::other, of_.queued(p));
       } else {
         spend(before, spent::handling, std::min(of_.end(before), of_.queued(p)));
         wait(before, p);

@@ -99,6 +99,23 @@ TEST(SimulatedFaults, OfWhichNoneStrikesChangeLittle) {
   EXPECT_NEAR(mean(separate) / mean(shared), 1, 0.05) << "messages take 50 to 250 us";
 }
 
+// An instance that is cut off goes on, and preempts requests again and again whose tokens come to nobody.
+TEST(SimulatedFaults, NoRequestLosesMoreTimeByPreemptionsThanItHas) {
+  std::size_t several = 0;
+  for (std::uint64_t seed = 1; seed <= 4; ++seed) {
+    auto options = served("cut:head/instance-0@2s+5s", seed);
+    options.cluster.instances = 1;
+    options.cluster.device.kv_blocks = 60;
+    options.cluster.node.llumlet.planner.queue.order = protocols::queue_order::sjf;
+    for (const auto& r : simulate(options).requests) {
+      several += r.preemptions > 2 ? 1 : 0;
+      if (r.ended_ns < 0) continue;
+      EXPECT_LE(r.preemption_loss_ns, r.ended_ns - r.arrival_ns);
+    }
+  }
+  EXPECT_GT(several, 10U);
+}
+
 // A token that is on its way when its request is preempted does not end what the preemption costs.
 TEST(SimulatedFaults, OfWhichNoneStrikesLeavePreemptionsAsDear) {
   const auto loss = [](const std::string& faults) {

@@ -2,6 +2,8 @@
 #include <godwit/actors/sim/simulation.hpp>
 #include <godwit/protocols/workload/workload.hpp>
 #include <godwit/runtime/trace/analysis/check.hpp>
+#include <godwit/runtime/trace/analysis/requests.hpp>
+#include <godwit/runtime/trace/analysis/slow.hpp>
 
 #include <gtest/gtest.h>
 
@@ -152,6 +154,57 @@ TEST(SimulationRecording, DecisionsDevicesTransfersAndOwnersAreInIt) {
     for (const auto& a : e.attributes) names.insert(a.name);
     EXPECT_TRUE(names.contains("loads") && names.contains("chosen"));
   }
+}
+
+/// Of all requests' time, how much devices and transfers took; and how many paths lack a cause.
+struct time_told {
+  double explained = 0;
+  std::size_t broken = 0, requests = 0;
+};
+time_told told_by(actors::sim::simulation_options options) {
+  const auto recording = std::make_shared<whole_recording>(trace::level::headers);
+  options.cluster.recorder = recording;
+  (void)simulate(std::move(options));
+  const auto all = recording->sorted();
+  const trace::analysis::index index(all);
+  time_told out;
+  double explained = 0, whole = 0;
+  for (const auto& request : model_requests(index)) {
+    const auto path = critical_path(index, request);
+    for (const auto how :
+         {trace::analysis::spent::device, trace::analysis::spent::held, trace::analysis::spent::transfer})
+      explained += static_cast<double>(path.sum(how));
+    whole += static_cast<double>(request.duration_ns());
+    out.broken += path.whole ? 0 : 1;
+    ++out.requests;
+  }
+  out.explained = explained / whole;
+  return out;
+}
+
+// What several devices have of a step is told as one device's is.
+TEST(SimulationRecording, TheTimeOfRequestsIsToldAlsoWhereStepsAreDivided) {
+  for (const std::uint32_t stages : {1U, 2U}) {
+    auto options = small(9);
+    options.cluster.stages = stages;
+    const auto told = told_by(std::move(options));
+    EXPECT_GT(told.requests, 10U);
+    EXPECT_EQ(told.broken, 0U) << stages << " stages";
+    EXPECT_GT(told.explained, 0.9) << stages << " stages";
+  }
+}
+
+// What a prefill instance did is the beginning of the story that its decode instance tells.
+TEST(SimulationRecording, TheTimeOfRequestsThatWereHandedOverIsToldFromTheirBeginning) {
+  auto options = small(10);
+  options.cluster.instances = 3;
+  options.cluster.node.roles = {protocols::instance_role::prefill, protocols::instance_role::decode,
+                                protocols::instance_role::decode};
+  options.cluster.node.scheduler.policies.migration = protocols::migration_policy::none;
+  const auto told = told_by(std::move(options));
+  EXPECT_GT(told.requests, 10U);
+  EXPECT_EQ(told.broken, 0U);
+  EXPECT_GT(told.explained, 0.9);
 }
 
 } // namespace godwit::test

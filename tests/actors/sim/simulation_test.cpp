@@ -320,6 +320,19 @@ TEST(Simulation, RefusesRequestsThatAreNotInTheOrderOfTheirArrivals) {
   simulation_options nobody;
   nobody.cluster.instances = 0;
   EXPECT_EQ(simulate(std::move(nobody)).trouble, "cluster.instances must be above 0");
+  const auto trouble_of = [](const std::function<void(simulation_options&)>& change) {
+    simulation_options o;
+    change(o);
+    return simulate(std::move(o)).trouble;
+  };
+  EXPECT_EQ(trouble_of([](auto& o) { o.sample_interval = 0ns; }), "sample_interval must be above 0");
+  EXPECT_EQ(trouble_of([](auto& o) { o.sample_interval = -1s; }), "sample_interval must be above 0");
+  EXPECT_EQ(trouble_of([](auto& o) { o.patience = 0ns; }), "patience must be above 0");
+  EXPECT_EQ(trouble_of([](auto& o) { o.cluster.stages = 0; }), "cluster.stages must be above 0");
+  EXPECT_EQ(trouble_of([](auto& o) { o.cluster.draft_acceptance = 7; }),
+            "cluster.draft_acceptance is a share from 0 to 1");
+  EXPECT_EQ(trouble_of([](auto& o) { o.length_accuracy = std::nan(""); }), "length_accuracy is a share from 0 to 1");
+  EXPECT_EQ(trouble_of([](auto& o) { o.requests.emplace_back().arrival_ns = -1; }), "a request arrives before the run");
   EXPECT_TRUE(result.requests.empty());
 }
 

@@ -55,6 +55,37 @@ TEST(ScalingMode, HasANameThatIsReadBack) {
   EXPECT_EQ(scaling_mode_names().size(), 3U);
 }
 
+TEST(ScalingBounds, LeaveOfADecisionWhatThereMayBe) {
+  scaling_view view = at(0, instances({1, 2, 3}));
+  view.instances_min = 3;
+  view.instances_max = 8;
+  view.starting = 1;
+  view.ordered = 1;
+  view.silent = {instance_id{9}};
+  scaling_decision more;
+  more.count = 4'000'000'000;
+  EXPECT_EQ(within_bounds(more, view)->count, 2U) << "three, one that starts, one ordered, one silent";
+  more.count = 1;
+  EXPECT_EQ(within_bounds(more, view)->count, 1U);
+  more.count = 0;
+  EXPECT_FALSE(within_bounds(more, view));
+  view.ordered = 3;
+  more.count = 1;
+  EXPECT_FALSE(within_bounds(more, view));
+  view.instances_max = 2;
+  EXPECT_FALSE(within_bounds(more, view)) << "there are more than there may be";
+
+  scaling_decision less;
+  less.what = kind::in;
+  EXPECT_FALSE(within_bounds(less, view));
+  view.instances_min = 2;
+  EXPECT_TRUE(within_bounds(less, view));
+  view.loads.back().terminating = true;
+  EXPECT_FALSE(within_bounds(less, view)) << "one of the three leaves already";
+  less.what = kind::keep;
+  EXPECT_TRUE(within_bounds(less, view));
+}
+
 // Llumnix section 4.4.3: the mean freeness is kept within [x, y].
 TEST(Autoscaler, BelowXForAWhileOneInstanceMore) {
   autoscaler scaler{settings_of()};

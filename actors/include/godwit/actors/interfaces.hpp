@@ -384,7 +384,6 @@ GODWIT_LOCAL_MESSAGE(godwit::actors::withdraw_request)
   X(godwit::actors::activate_instance)                                                                                 \
   X(godwit::actors::adopt_answer)                                                                                      \
   X(godwit::actors::adopt_order)                                                                                       \
-  X(godwit::actors::closed_news)                                                                                       \
   X(godwit::actors::commit_move)                                                                                       \
   X(godwit::actors::dispatch_decision)                                                                                 \
   X(godwit::actors::dispatch_query)                                                                                    \

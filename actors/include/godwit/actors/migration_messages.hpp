@@ -222,19 +222,14 @@ struct landed_news {
   landed_news(std::uint32_t number, std::uint64_t count, std::string what)
       : stage(number), regions(count), error(std::move(what)) {}
 };
-/// A stage's landing place has been withdrawn.
-struct closed_news {
-  closed_news() noexcept {}
-};
 
 /// Runs one migration at the side that gives the request away.
 struct source_coordinator_interface
     : runtime::interface<void(protocols::pre_alloc_answer), void(protocols::commit_answer), void(request_gone)> {};
 
 /// ... at the side that takes it.
-struct destination_coordinator_interface
-    : runtime::interface<void(protocols::pre_alloc), void(commit_move), void(protocols::abort_migration),
-                         void(landed_news), void(closed_news)> {};
+struct destination_coordinator_interface : runtime::interface<void(protocols::pre_alloc), void(commit_move),
+                                                              void(protocols::abort_migration), void(landed_news)> {};
 
 } // namespace godwit::actors
 
@@ -251,14 +246,6 @@ template <> struct godwit::runtime::trace::recorded_form<godwit::actors::landed_
     wire_read(in, x.regions);
     wire_read(in, x.error);
     return x;
-  }
-};
-template <> struct godwit::runtime::trace::recorded_form<godwit::actors::closed_news> {
-  static void write(wire_writer& out, const actors::closed_news&) { out.bytes.push_back(std::byte{0}); }
-  static actors::closed_news read(wire_reader& in) {
-    std::byte filler{};
-    in.raw(&filler, 1);
-    return {};
   }
 };
 
@@ -279,4 +266,3 @@ GODWIT_LOCAL_MESSAGE(godwit::actors::return_order)
 GODWIT_LOCAL_MESSAGE(godwit::actors::adopt_order)
 GODWIT_LOCAL_MESSAGE(godwit::actors::adopt_answer)
 GODWIT_LOCAL_MESSAGE(godwit::actors::landed_news)
-GODWIT_LOCAL_MESSAGE(godwit::actors::closed_news)

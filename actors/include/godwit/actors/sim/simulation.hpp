@@ -78,12 +78,12 @@ struct simulation_options {
   std::optional<std::uint8_t> high_level;
   /// `token_gaps` are of requests that arrive in [first, second) ns. Without a value of all.
   std::optional<std::pair<std::int64_t, std::int64_t>> gaps_of;
-  std::chrono::nanoseconds sample_interval{std::chrono::seconds(1)};
+  std::chrono::nanoseconds sample_interval{std::chrono::seconds(1)}; ///< above 0
   /// Where a run has so many samples, every other one is dropped, and half as many are kept from then on; and so again.
   std::size_t samples_max = 100'000;
   /// When no request has got a token, nor ended, for so long while some are open, the run ends, and they count as
   /// unfinished: the cluster hangs.
-  std::chrono::nanoseconds patience{std::chrono::hours(1)};
+  std::chrono::nanoseconds patience{std::chrono::hours(1)}; // above 0
   /// Asked once each `sample_interval`. False: the run ends there, and what is open counts as unfinished. Empty: it
   /// goes on.
   std::function<bool(const run_progress&)> goes_on;

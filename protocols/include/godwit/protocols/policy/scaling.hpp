@@ -54,6 +54,8 @@ struct scaling_view {
   /// for them.
   std::vector<instance_id> silent = {};
   std::optional<scaling_roles> roles = {}; ///< nothing: they stay as they are
+  /// The bounds of scaling_settings, for whoever decides without them.
+  std::uint32_t instances_min = 0, instances_max = 0;
 };
 
 struct scaling_decision {
@@ -70,6 +72,11 @@ struct scaling_decision {
   std::string why;         ///< one line, with the numbers
 };
 [[nodiscard]] std::string_view to_string(scaling_decision::kind kind) noexcept;
+
+/// What is left of somebody's decision: no more instances than `view.instances_max` with all that there are, drain, are
+/// silent, start or are ordered, and none drained where `view.instances_min` or fewer take requests. Nothing: nothing
+/// is.
+[[nodiscard]] std::optional<scaling_decision> within_bounds(scaling_decision decision, const scaling_view& view);
 
 /// Keeps the mean freeness of the instances that take requests within [x, y] (Llumnix section 4.4.3).
 ///

@@ -75,6 +75,18 @@ private:
   std::shared_ptr<detail::tapped> what_;
 };
 
+/// A span, for whoever sends something because of it when it may have ended, or on another thread. Empty: no span.
+class span_cause {
+public:
+  span_cause() noexcept = default;
+
+private:
+  friend class span;
+  friend class because_of;
+  std::shared_ptr<detail::recorder_core> core_;
+  std::uint64_t number_ = 0;
+};
+
 /// Something that takes time and is no message. Ends once, on any thread; destroyed before that, it ends with the
 /// attribute `abandoned`. Does nothing where it was made without a recorder, or at level off.
 class span {
@@ -86,6 +98,7 @@ public:
   explicit operator bool() const noexcept { return core_ != nullptr; }
   /// To be the cause of others, on this thread or another.
   [[nodiscard]] std::uint64_t number() const noexcept { return number_; }
+  [[nodiscard]] span_cause as_cause() const noexcept;
   void add(std::string name, std::string value);
   /// About this model request; the first one counts.
   void about(std::uint64_t request) noexcept;
@@ -93,7 +106,6 @@ public:
 
 private:
   friend class recorder;
-  friend class because_of;
   friend span begin_span(std::string_view name, std::uint64_t request);
   static span start(std::shared_ptr<detail::recorder_core> core, std::string_view name, std::uint64_t request,
                     std::uint64_t cause);
@@ -228,7 +240,8 @@ private:
 /// While it lives, what this thread sends has that span as its cause. For threads that are no actor's.
 class because_of {
 public:
-  explicit because_of(const span& cause) noexcept;
+  explicit because_of(const span& cause) noexcept : because_of(cause.as_cause()) {}
+  explicit because_of(const span_cause& cause) noexcept;
   because_of(const because_of&) = delete;
   because_of& operator=(const because_of&) = delete;
   ~because_of();
