@@ -123,7 +123,8 @@ std::string to_table(const sim_setup& setup, const sim_report& r) {
                      "steps", r.steps.count, r.steps.requests, r.steps.tokens, 100 * r.steps.busy);
   if (r.layer_moves > 0) {
     const auto& [instance, layers] = *r.layers.begin();
-    out += fmt::format("\n{:<20}moved {} times; by stage of instance {}: {}", "layers", r.layer_moves, instance,
+    out += fmt::format("\n{:<20}moved {}; by stage of instance {}: {}", "layers",
+                       r.layer_moves == 1 ? "once" : std::to_string(r.layer_moves) + " times", instance,
                        fmt::join(layers, ", "));
   }
   if (const auto& stall = r.central_stall_ms)

@@ -319,6 +319,20 @@ TEST(SimReport, SaysHowBusyDevicesWereAndHowFullTheirSteps) {
   EXPECT_NE(to_table(setup, report).find("lets a step wait for 0.300 ms, at most 0.400 ms"), std::string::npos);
 }
 
+TEST(SimReport, SaysWhereLayersAreOnceSomeHaveMoved) {
+  const sim_setup setup;
+  auto run = three();
+  run.layers.by_stage[protocols::instance_id{3}] = {2, 2};
+  EXPECT_FALSE(boost::json::parse(to_json(setup, make_report(setup, run))).as_object().contains("layers"));
+  run.layers.by_stage[protocols::instance_id{3}] = {3, 1};
+  run.layers.moves = 1;
+  const auto report = make_report(setup, run);
+  const auto layers = boost::json::parse(to_json(setup, report)).at("layers");
+  EXPECT_EQ(layers.at("moves").as_int64(), 1);
+  EXPECT_EQ(boost::json::serialize(layers.at("by_stage")), R"({"3":[3,1]})");
+  EXPECT_NE(to_table(setup, report).find("moved once; by stage of instance 3: 3, 1"), std::string::npos);
+}
+
 TEST(SimReport, ComparesFirstTokensWithWhatWasExpected) {
   const sim_setup setup;
   auto run = three();

@@ -57,6 +57,72 @@ TEST(SimStages, ShareTheTimesOfOneDevice) {
   EXPECT_LT(part.step_time(step), last.step_time(step) / 3) << "without logits";
 }
 
+// A device twice as fast takes half of the time, logits and all; a stage that gets layers takes theirs, too.
+TEST(SimStages, TakeTheTimeOfTheirLayersOnTheirDevices) {
+  hand_timers timers;
+  latency_model whole;
+  whole.base_us = 4000;
+  whole.per_decode_us = 0;
+  whole.linear = {};
+  whole.logits.points = {{1, 400}};
+  whole.per_kv_token_us = 0;
+  const auto device = make_sim_stages(four_layers(), whole, timers, {}, pipeline::cut_layers(4, 2),
+                                      {.speeds = {1, 2}, .move_time = 5ms});
+  const auto time_of = [&](std::size_t stage) {
+    protocols::step_input input;
+    input.slices.resize(1);
+    input.slices[0].tokens.resize(1);
+    input.slices[0].blocks.resize(1);
+    input.slices[0].samples = true;
+    const auto step = device->stages()[stage]->begin(input);
+    bool ran = false;
+    step->advance(step->layers(), [&](const std::string& error) {
+      EXPECT_EQ(error, "");
+      ran = true;
+    });
+    std::chrono::microseconds took{0};
+    for (; !ran; took += 50us) timers.pass(50us);
+    return took;
+  };
+  EXPECT_EQ(time_of(0), 2000us);
+  EXPECT_EQ(time_of(1), 1200us);
+  const auto division = device->division();
+  ASSERT_TRUE(division);
+  std::vector<std::string> said;
+  const auto told = [&](std::string error) { said.push_back(std::move(error)); };
+  division->move({1, 3}, told);
+  EXPECT_THROW(division->move({3, 1}, told), std::logic_error) << "one after the other";
+  timers.pass(4999us);
+  EXPECT_TRUE(said.empty());
+  timers.pass(1us);
+  EXPECT_EQ(said, std::vector<std::string>{""});
+  EXPECT_EQ(division->layers(), (std::vector<std::uint32_t>{1, 3}));
+  EXPECT_EQ(time_of(0), 1000us);
+  EXPECT_EQ(time_of(1), 1700us);
+  EXPECT_EQ(device->stages()[1]->info().block_bytes, 3000U);
+
+  EXPECT_THROW(division->move({4, 0}, told), std::invalid_argument);
+  {
+    protocols::step_input input;
+    input.slices.resize(1);
+    input.slices[0].tokens.resize(1);
+    input.slices[0].blocks.resize(1);
+    const auto step = device->stages()[0]->begin(input);
+    EXPECT_THROW(division->move({2, 2}, told), std::logic_error) << "in the middle of a step";
+  }
+  division->move({2, 2}, told);
+  protocols::step_input input;
+  input.slices.resize(1);
+  input.slices[0].tokens.resize(1);
+  input.slices[0].blocks.resize(1);
+  const auto step = device->stages()[0]->begin(input);
+  timers.pass(5ms);
+  EXPECT_EQ(said.back(), "a step began while layers moved");
+  EXPECT_EQ(division->layers(), (std::vector<std::uint32_t>{1, 3}));
+  EXPECT_THROW((void)make_sim_stages(four_layers(), {}, timers, {}, pipeline::cut_layers(4, 2), {.speeds = {1}}),
+               std::invalid_argument);
+}
+
 // Its KV is where one device has it, whichever stage that layer is of.
 TEST(SimStages, LookLikeOneDeviceToWhoeverMovesKv) {
   hand_timers timers;

@@ -40,10 +40,10 @@ struct answer_failure {
 };
 
 /// Takes the tokens of one request as they are accepted by its home, on the front end actor's context (on_failed on any
-/// thread, where there is no front end). Calls come in this order: on_accepted, if the request is taken, on_tokens any
-/// number of times, then exactly one of on_finished and on_failed; none after the sink was withdrawn. Of one request
-/// only: each submission has a sink of its own. Must not block
-/// and must not throw: the request of a sink that throws ends there, it is not called again, and the log says so.
+/// thread, where there is no front end). Calls come in this order: on_accepted, if the request is taken,
+/// on_prompt_scores, if they were asked for, on_tokens any number of times, then exactly one of on_finished and
+/// on_failed; none after the sink was withdrawn. Of one request only: each submission has a sink of its own. Must not
+/// block and must not throw: the request of a sink that throws ends there, it is not called again, and the log says so.
 class answer_sink {
 public:
   answer_sink() noexcept : number_(last_.fetch_add(1, std::memory_order_relaxed) + 1) {}
