@@ -196,7 +196,15 @@ void global_scheduler::scale(std::vector<protocols::load_report> known) {
   if (const auto mode = options_.policies.scaling; options_.scale) {
     decision.reset();
     if (mode != protocols::scaling_mode::off) guarded("the autoscaling", [&] { decision = options_.scale(view); });
+    // Who was to leave a moment ago may not have said yet that it does.
+    for (auto& load : view.loads)
+      if (load.instance == leaving_ && now() < leaving_until_) load.terminating = true;
     if (decision) decision = protocols::within_bounds(*decision, view);
+    if (decision && decision->what == protocols::scaling_decision::kind::in) {
+      leaving_ = decision->instance;
+      leaving_until_ = now() + std::chrono::nanoseconds(options_.scaling.hold_ns);
+    }
+    if (decision && decision->what == protocols::scaling_decision::kind::keep) leaving_.reset();
     if (decision) decision->dry = mode == protocols::scaling_mode::dry_run;
   }
   if (!decision || decision->count == 0) return;

@@ -152,10 +152,18 @@ task<void> instance::execute_on(std::size_t rank, protocols::step_input input, s
 
 /// What the stages say of one step.
 struct instance::staged_step {
-  explicit staged_step(std::vector<protocols::step_input> cut) : parts(std::move(cut)), outputs(parts.size()) {}
+  staged_step(std::vector<protocols::step_input> cut, std::size_t stages)
+      : parts(std::move(cut)), outputs(parts.size()), busy_ns(stages) {
+    for (const auto& part : parts) {
+      rows += part.tokens();
+      for (const auto& slice : part.slices) drawn += slice.samples ? 1 + slice.drafted : 0;
+    }
+  }
 
   std::vector<protocols::step_input> parts;
   std::vector<protocols::step_output> outputs;         ///< of the last stage
+  std::vector<std::int64_t> busy_ns;                   ///< of each stage, with its parts
+  std::uint64_t rows = 0, drawn = 0;                   ///< drawn: rows that tokens are drawn from
   std::uint64_t first = 0;                             ///< part, in the schedule
   std::int64_t duration_ns = 0;                        ///< once it has ended
   std::optional<runtime::completer<std::string>> done; ///< until it has been called
@@ -167,24 +175,33 @@ struct instance::staged_step {
 
 task<protocols::step_output> instance::execute_on_stages(protocols::step_input input, runtime::trace::span span) {
   const auto load = loads_;
-  co_await wait_for_turn();
-  if (load != loads_ || !executor_) {
-    let_go_on();
-    give_up("another step failed, or another model is loaded", span, load);
-  }
-  const auto count =
-      protocols::step_parts_for(input.tokens(), static_cast<std::uint32_t>(shards_.size()), options_.pipeline_rows);
-  const auto whole = std::make_shared<staged_step>(protocols::cut_step(std::move(input), count));
-  span.add("parts", std::to_string(whole->parts.size()));
-  const auto begin = [this, whole](runtime::completer<std::string> done) {
-    whole->done = std::move(done);
-    whole->first = schedule_.add(static_cast<std::uint32_t>(whole->parts.size()));
-    line_.push_back(whole);
-    begin_turns();
-    let_go_on();
+  bool waits = co_await wait_for_turn();
+  const auto enter = [this, &waits] { // or never
+    if (std::exchange(waits, false)) entered();
   };
-  auto error = co_await callback<std::string>(begin);
-  if (!error || !error->empty()) give_up(error ? *error : error.error().message, span, load);
+  std::shared_ptr<staged_step> whole;
+  std::string why;
+  try {
+    if (load != loads_ || !executor_) throw std::runtime_error("another step failed, or another model is loaded");
+    const auto stages = static_cast<std::uint32_t>(shards_.size());
+    const auto count = protocols::step_parts_for(input.tokens(), stages, options_.pipeline_rows);
+    whole = std::make_shared<staged_step>(protocols::cut_step(std::move(input), count), stages);
+    span.add("parts", std::to_string(whole->parts.size()));
+    const auto begin = [this, &whole, &enter](runtime::completer<std::string> done) {
+      whole->done = std::move(done);
+      whole->first = schedule_.add(static_cast<std::uint32_t>(whole->parts.size()));
+      line_.push_back(whole);
+      begin_turns();
+      enter();
+    };
+    auto error = co_await callback<std::string>(begin);
+    why = error ? *error : error.error().message;
+  } catch (const std::exception& failure) {
+    why = failure.what();
+    if (why.empty()) why = "a step failed without a word";
+    enter();
+  }
+  if (!why.empty()) give_up(why, span, load);
   span.end();
   auto output = protocols::join_parts(std::move(whole->outputs));
   output.duration_ns = whole->duration_ns;
@@ -195,30 +212,35 @@ void instance::end_line(const std::string& why) {
   for (const auto& one : std::exchange(line_, {})) one->end(why);
   balance_.reset();
   wanted_.reset();
-  let_go_on();
+  proceed();
 }
 
-task<void> instance::wait_for_turn() {
-  if (!wanted_ && waiting_.empty() && !going_on_) co_return;
+task<bool> instance::wait_for_turn() {
+  if (!wanted_ && waiting_.empty() && !entering_) co_return false;
   auto wait = [this](runtime::completer<bool> done) { waiting_.push_back(std::move(done)); };
   (void)co_await callback<bool>(wait);
+  co_return true;
 }
 
-void instance::let_go_on() {
-  going_on_ = !wanted_ && !waiting_.empty();
-  if (!going_on_) return;
+void instance::entered() {
+  entering_ = false;
+  proceed();
+}
+
+void instance::proceed() {
+  if (wanted_) {
+    if (line_.empty() && !entering_ && !moving_) start(move_layers());
+    return;
+  }
+  if (entering_ || waiting_.empty()) return;
+  entering_ = true;
   const auto next = std::move(waiting_.front());
   waiting_.pop_front();
   next(true);
 }
 
-void instance::review_layers() {
-  if (!balance_) return;
-  if (!wanted_) wanted_ = balance_->review(now().count());
-  if (wanted_ && line_.empty()) start(move_layers());
-}
-
 task<void> instance::move_layers() {
+  moving_ = true;
   const auto load = loads_;
   const auto text = [](const std::vector<std::uint32_t>& layers) {
     std::string out;
@@ -226,7 +248,8 @@ task<void> instance::move_layers() {
     return out;
   };
   const auto was = text(balance_->layers()), will_be = text(wanted_->layers);
-  auto span = runtime::trace::begin_span("layers.move", options_.id.value());
+  auto span = runtime::trace::begin_span("layers.move");
+  span.add("instance", std::to_string(options_.id.value()));
   span.add("from", was);
   span.add("to", will_be);
   const auto move = [this](runtime::completer<std::string> done) {
@@ -240,28 +263,32 @@ task<void> instance::move_layers() {
   const auto error = told ? *told : told.error().message;
   if (!error.empty()) span.add("error", error);
   span.end();
-  if (load != loads_ || !wanted_) co_return; // what waited has gone on
-  if (!told) {                               // nobody knows what is where
+  moving_ = false;
+  if (load != loads_ || !wanted_) { // of another model by now, or of none
+    proceed();
+    co_return;
+  }
+  if (!told) { // nobody knows what is where
     options_.log.error("instance {}: layers do not get from stage to stage: {}", options_.id.value(), error);
     quit(runtime::stop_reason::failed);
     co_return;
   }
   const auto made = *std::exchange(wanted_, std::nullopt);
   if (error.empty()) {
-    balance_->moved(made.layers, now().count());
+    balance_->moved(made.layers);
     options_.log.info("instance {}: layers by stage {} instead of {}; the slowest one took {} us, and is to take {}",
                       options_.id.value(), will_be, was, made.slowest_ns / 1000, made.expected_ns / 1000);
-    tell_layers();
+    tell_layers(true);
   } else {
     options_.log.warning("instance {}: layers stay as they are, {} by stage: {}", options_.id.value(), was, error);
     balance_.reset();
   }
-  let_go_on();
+  proceed();
 }
 
-void instance::tell_layers() {
+void instance::tell_layers(bool moved) {
   if (options_.on_layers && balance_)
-    tell_watcher(context(), "on_layers", [&] { options_.on_layers(options_.id, balance_->layers()); });
+    tell_watcher(context(), "on_layers", [&] { options_.on_layers(options_.id, balance_->layers(), moved); });
 }
 
 void instance::begin_turns() {
@@ -285,16 +312,18 @@ task<void> instance::run_turn(protocols::stage_schedule::turn what, std::shared_
     co_return;
   }
   schedule_.ended(what, answer->duration_ns);
-  if (balance_) balance_->ran(what.stage, answer->duration_ns);
+  whole->busy_ns[what.stage] += answer->duration_ns;
   if (last) whole->outputs[what.part - whole->first] = std::move(*answer);
   const auto parts = static_cast<std::uint32_t>(whole->parts.size());
   const bool ended = schedule_.done() == whole->first + parts; // the oldest: others are behind it on the last stage
   if (ended) {
     whole->duration_ns = schedule_.take(parts);
     line_.pop_front();
-    review_layers();
+    if (balance_) balance_->ran(whole->busy_ns, whole->rows, whole->drawn);
+    if (balance_ && !wanted_) wanted_ = balance_->review();
   }
   begin_turns();
+  if (ended) proceed();
   if (ended) whole->end({});
 }
 
@@ -312,8 +341,8 @@ void instance::spawn_shards() {
     });
   }
   if (const auto division = executor_->division(); division && staged_) {
-    balance_.emplace(division->layers(), options_.pipeline_balance);
-    tell_layers();
+    balance_.emplace(division->layers(), division->beside(), options_.pipeline_balance);
+    tell_layers(false);
   }
   if (options_.on_shards && !shards_.empty())
     tell_watcher(context(), "on_shards", [&] { options_.on_shards(options_.id, shards_); });

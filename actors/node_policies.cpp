@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <exception>
 #include <string>
 #include <utility>
@@ -78,14 +79,14 @@ std::string without_sense(const node_options& o) {
   if (o.frontend.retry_pause <= none) return positive("frontend.retry_pause");
   if (o.frontend.retry_pause_max <= none) return positive("frontend.retry_pause_max");
   if (o.frontend.attempts_max == 0) return positive("frontend.attempts_max");
-  if (o.frontend.requests_max == 0) return positive("frontend.requests_max");
   if (o.frontend.placement_timeout <= none) return positive("frontend.placement_timeout");
-  if (o.backoff_min <= none) return positive("backoff_min");
+  if (o.backoff_min < none) return "backoff_min must not be below 0";
   if (o.backoff_max < o.backoff_min) return "backoff_max must be at least backoff_min";
   if (o.load_timeout <= none) return positive("load_timeout");
   if (o.scheduler.stale_after <= none) return positive("scheduler.stale_after");
   const auto& scaling = o.scheduler.scaling;
-  if (scaling.instances_min > scaling.instances_max)
+  const bool scales = o.scheduler.policies.scaling != protocols::scaling_mode::off;
+  if (scales && scaling.instances_min > scaling.instances_max)
     return "scheduler.scaling.instances_min must be at most instances_max";
   if (!(scaling.freeness_min <= scaling.freeness_max))
     return "scheduler.scaling.freeness_min must be at most freeness_max";

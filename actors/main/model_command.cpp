@@ -91,7 +91,8 @@ std::string table_of(const model::model_directory& m) {
       {"model", m.name},
       {"architecture", c.architecture},
       {"parameters", in_words(parameters_of(c))},
-      {"weights", bytes_in_words(m.tensors->total_bytes()) + ", declared as " + model::to_string(c.type)},
+      {"weights", bytes_in_words(m.tensors->total_bytes()) + ", " + model::to_string(c.type) +
+                      (model::quantization_in_words(m).empty() ? "" : " but for what is in codes")},
       {"layers", std::to_string(c.layers)},
       {"hidden size",
        fmt::format("{}, {} {}", c.hidden, c.mixture.experts > 0 ? "each expert" : "MLP", c.intermediate)},

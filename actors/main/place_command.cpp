@@ -4,6 +4,7 @@
 
 #include <godwit/gpu/cuda/kv_geometry.hpp>
 #include <godwit/gpu/model/model_directory.hpp>
+#include <godwit/gpu/model/quantize.hpp>
 #include <godwit/protocols/policy/layer_placement.hpp>
 
 #include <boost/json.hpp>
@@ -173,10 +174,13 @@ int place_model(const place_options& options, std::ostream& out, std::ostream& e
     const auto model = measure(*opened, options.tokens);
     const auto placed = protocols::place_layers(model, devices, hops, options.device_ms * 1e-3);
     if (!placed) return wrong(placed.error(), devices.empty() || devices.size() > protocols::layer_hosts_max ? 2 : 1);
-    if (options.json)
+    if (options.json) {
       out << json::serialize(json_of(model, *placed)) << '\n';
-    else
-      print_table(model, devices, *placed, out);
+      return 0;
+    }
+    print_table(model, devices, *placed, out);
+    if (const auto codes = gpu::model::quantization_in_words(*opened); !codes.empty())
+      out << "planned with 16 bits for each weight, as GPUs keep them; the files have " << codes << '\n';
     return 0;
   } catch (const misunderstood& failure) {
     return wrong(failure.what(), 2);

@@ -11,6 +11,7 @@
 #include <spdlog/fmt/fmt.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <functional>
 #include <iostream>
@@ -27,6 +28,8 @@ using protocols::expected;
 using protocols::unexpected;
 
 namespace {
+
+constexpr std::array sought_by_plans{"--rate", "--rate-scale"};
 
 constexpr double requests_min = 300, requests_max = 50'000; ///< of a run; more take minutes
 constexpr double day_s = 86'400, days_max = 10;
@@ -264,6 +267,7 @@ void add_plan_command(CLI::App& app, command_result& result) {
       app.add_subcommand("plan", "Find by simulation how many instances should prefill and how many decode, "
                                  "for the most requests within objectives");
   add_simulation_flags(*command, f->sim);
+  for (const auto* sought : sought_by_plans) command->get_option(sought)->group(""); // it is not to be given
   command->add_option("--attainment", f->plan.attainment, "The share of the requests that has to meet the objectives")
       ->type_name("SHARE")
       ->check(between(0.01, 1.0))
@@ -280,7 +284,7 @@ void add_plan_command(CLI::App& app, command_result& result) {
       ->check(between(1.0, 86'400.0))
       ->capture_default_str();
   command->callback([f, command, &result] {
-    for (const auto* sought : {"--rate", "--rate-scale"})
+    for (const auto* sought : sought_by_plans)
       if (command->count(sought) > 0) throw CLI::ValidationError(sought, "a plan looks for the rate");
     note_given(*command, f->sim);
     f->plan.exact_requests = command->count("--requests") > 0;

@@ -88,7 +88,9 @@ std::string profiles() {
 
 void add_workload_flags(CLI::App& command, bench_options& load) {
   add_request_flags(command, load);
-  command.add_option("--requests", load.requests, "How many; 0: 100, or the whole trace")
+  command
+      .add_option("--requests", load.requests,
+                  "How many, where it is not given all of a trace; 0: 100, or the whole trace")
       ->type_name("N")
       ->check(CLI::Range(std::size_t{0}, std::size_t{10'000'000}))
       ->capture_default_str();

@@ -4,6 +4,9 @@
 #include <boost/json.hpp>
 #include <spdlog/fmt/fmt.h>
 
+#include <map>
+#include <utility>
+
 namespace godwit::main {
 
 namespace json = boost::json;
@@ -122,10 +125,13 @@ std::string to_table(const sim_setup& setup, const sim_report& r) {
   out += fmt::format("\n{:<20}{}, of {:.2f} requests and {:.2f} tokens on average; devices busy {:.1f} % of the time",
                      "steps", r.steps.count, r.steps.requests, r.steps.tokens, 100 * r.steps.busy);
   if (r.layer_moves > 0) {
-    const auto& [instance, layers] = *r.layers.begin();
-    out += fmt::format("\n{:<20}moved {}; by stage of instance {}: {}", "layers",
-                       r.layer_moves == 1 ? "once" : std::to_string(r.layer_moves) + " times", instance,
-                       fmt::join(layers, ", "));
+    std::map<std::vector<std::uint32_t>, std::size_t> divisions; // and how many instances have each
+    for (const auto& [instance, layers] : r.layers) ++divisions[layers];
+    out += fmt::format("\n{:<20}moved {}; by stage", "layers",
+                       r.layer_moves == 1 ? "once" : std::to_string(r.layer_moves) + " times");
+    for (auto before = ""; const auto& [layers, instances] : divisions)
+      out += fmt::format("{} {} ({})", std::exchange(before, ";"), fmt::join(layers, ", "),
+                         instances == 1 ? "1 instance" : fmt::format("{} instances", instances));
   }
   if (const auto& stall = r.central_stall_ms)
     out += fmt::format("\n{:<20}lets a step wait for {:.3f} ms, at most {:.3f} ms", "central scheduler", stall->first,

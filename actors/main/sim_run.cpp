@@ -257,8 +257,8 @@ expected<planned_sim, bench_error> plan(const sim_options& options) {
     const auto last = load->requests.back().arrival_ns;
     window = parse_window(*options.window, last);
     if (!window)
-      return wrong(fmt::format("--window: '{}' is no FROM-TO in seconds, as in 60-600, or FROM- until the last request "
-                               "arrives, and FROM before that, which is after {:.1f} s",
+      return wrong(fmt::format("--window: '{}' is no FROM-TO in seconds with FROM before TO, as in 60-600, or FROM- "
+                               "until the last request arrives; FROM is before that, which is after {:.1f} s",
                                *options.window, static_cast<double>(last) * 1e-9));
   }
   actors::sim::fault_plan faults;

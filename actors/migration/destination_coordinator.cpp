@@ -146,7 +146,11 @@ task<void> destination_coordinator::close(std::uint32_t stage) {
   const auto withdraw = [this, stage](runtime::completer<bool> done) {
     task_.environment.fabric->withdraw({task_.transfer, stage}, [done] { done(true); });
   };
-  (void)co_await callback<bool>(withdraw);
+  const auto closed = co_await callback<bool>(withdraw);
+  if (!closed) { // nobody knows whether something may still land there
+    quit(runtime::stop_reason::failed);
+    co_return;
+  }
   if (--closing_ == 0) feed(machine::closed{});
 }
 

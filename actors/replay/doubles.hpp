@@ -69,12 +69,15 @@ private:
 
 class replayed_division final : public gpu::pipeline::layer_division {
 public:
-  explicit replayed_division(std::vector<std::uint32_t> layers) : layers_(std::move(layers)) {}
+  replayed_division(std::vector<std::uint32_t> layers, std::vector<double> beside)
+      : layers_(std::move(layers)), beside_(std::move(beside)) {}
   [[nodiscard]] std::vector<std::uint32_t> layers() const override { return layers_; }
+  [[nodiscard]] std::vector<double> beside() const override { return beside_; }
   void move(const std::vector<std::uint32_t>&, gpu::completion done) override { keep_for_replay(std::move(done)); }
 
 private:
   std::vector<std::uint32_t> layers_;
+  std::vector<double> beside_;
 };
 
 /// What there was beside an executor's device.
@@ -84,7 +87,7 @@ struct replayed_parts {
   bool adapters = false;                  ///< a store of them
   std::uint32_t swap_slots = 0;
   std::optional<gpu::executor_info> draft; ///< a draft model
-  bool layers_move = false;                ///< from stage to stage
+  std::vector<double> beside = {};         ///< of stages whose layers move, what they do beside them; empty: they stay
 };
 
 class replayed_executor final : public gpu::executor {
@@ -100,7 +103,7 @@ public:
       own.layers = layers;
       stages_.push_back(std::make_shared<replayed_executor>(own));
     }
-    if (parts.layers_move) division_ = std::make_shared<replayed_division>(parts.stages);
+    if (!parts.beside.empty()) division_ = std::make_shared<replayed_division>(parts.stages, parts.beside);
   }
   [[nodiscard]] const gpu::executor_info& info() const noexcept override { return info_; }
   [[nodiscard]] std::unique_ptr<gpu::forward> begin(protocols::step_input) override {

@@ -133,7 +133,8 @@ void recorded_form<actors::executor_outcome>::write(wire_writer& out, const acto
   std::vector<std::uint32_t> stages; // how many layers each has
   for (const auto& stage : x.made->stages()) stages.push_back(stage->info().layers);
   wire_write(out, stages);
-  wire_write(out, x.made->division() != nullptr);
+  const auto division = x.made->division();
+  wire_write(out, division ? division->beside() : std::vector<double>());
 }
 
 actors::executor_outcome recorded_form<actors::executor_outcome>::read(wire_reader& in) {
@@ -157,7 +158,8 @@ actors::executor_outcome recorded_form<actors::executor_outcome>::read(wire_read
   if (parts.stages.size() > shards_max ||
       std::ranges::any_of(parts.stages, [&](std::uint32_t layers) { return layers > info.layers; }))
     in.fail();
-  if (in.left() > 0) wire_read(in, parts.layers_move);
+  if (in.left() > 0) wire_read(in, parts.beside);
+  if (!parts.beside.empty() && parts.beside.size() != parts.stages.size()) in.fail();
   if (in.ok()) x.made = std::make_shared<actors::replayed_executor>(info, parts);
   return x;
 }

@@ -186,9 +186,11 @@ node_options simulated_cluster::filled_in(node_options node, std::uint32_t conte
   node.llumlet.planner.context_length = context;
   node.identity = {device.name, "simulated", shown_bytes_of(options_), context};
   node.provisioner = std::make_shared<processes>(*this);
-  node.instance.on_layers = [this](protocols::instance_id id, const std::vector<std::uint32_t>& layers) {
-    layers_.moves += layers_.by_stage.contains(id) ? 1 : 0;
+  node.instance.on_layers = [this, also = std::move(node.instance.on_layers)](
+                                protocols::instance_id id, const std::vector<std::uint32_t>& layers, bool moved) {
+    layers_.moves += moved ? 1 : 0;
     layers_.by_stage[id] = layers;
+    if (also) also(id, layers, moved);
   };
   node.on_topology = [this, also = std::move(node.on_topology)](const topology& news) {
     adopt(news);
@@ -331,6 +333,12 @@ void simulated_cluster::adopt(const topology& news) {
   settle();
   books_.ordered = news.ordered;
   count_present();
+}
+
+layer_books simulated_cluster::layers() const {
+  auto out = layers_;
+  std::erase_if(out.by_stage, [this](const auto& one) { return std::ranges::count(present_, one.first) == 0; });
+  return out;
 }
 
 void simulated_cluster::settle() {

@@ -6,11 +6,13 @@
 #include <godwit/runtime/metrics/registry.hpp>
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
 #include <map>
 #include <memory>
 #include <optional>
 #include <stdexcept>
+#include <tuple>
 #include <utility>
 
 namespace godwit::actors::sim {
@@ -463,7 +465,12 @@ std::string trouble_with(const simulation_options& options) {
     return "the requests are not in the order of their arrivals";
   if (!options.requests.empty() && options.requests.front().arrival_ns < 0) return "a request arrives before the run";
   if (options.cluster.instances == 0) return "cluster.instances must be above 0";
-  if (options.cluster.stages == 0) return "cluster.stages must be above 0";
+  const auto& [stages, speeds, device] =
+      std::tie(options.cluster.stages, options.cluster.stage_speeds, options.cluster.device);
+  if (stages == 0 || stages > std::max(device.layers, 1U)) return "cluster.stages are from 1 to the model's layers";
+  if (!speeds.empty() && speeds.size() != stages) return "cluster.stage_speeds are of each stage, or of none";
+  if (!std::ranges::all_of(speeds, [](double speed) { return speed > 0 && std::isfinite(speed); }))
+    return "cluster.stage_speeds must be above 0";
   if (!is_share(options.cluster.draft_acceptance)) return "cluster.draft_acceptance is a share from 0 to 1";
   if (options.length_accuracy && !is_share(*options.length_accuracy)) return "length_accuracy is a share from 0 to 1";
   if (options.sample_interval.count() <= 0) return "sample_interval must be above 0";

@@ -20,6 +20,21 @@ public:
     return out;
   }
 
+  // As many products as the head has weights, beside those of a layer.
+  [[nodiscard]] std::vector<double> beside() const override {
+    std::vector<double> out(stages_.size(), 0.0);
+    const auto& last = *stages_.back()->model();
+    const auto weights_of = [](const packed_matrix& m) { return static_cast<double>(m.panels) * lanes * m.depth; };
+    const auto& layer = last.layers.front();
+    auto in_layer = weights_of(layer.qkv) + weights_of(layer.output) + weights_of(layer.mlp.gate_up) +
+                    weights_of(layer.mlp.down) + weights_of(layer.router);
+    const auto chosen = std::min<std::size_t>(last.config.mixture.chosen, layer.experts.size());
+    for (std::size_t i = 0; i < chosen; ++i)
+      in_layer += weights_of(layer.experts[i].gate_up) + weights_of(layer.experts[i].down);
+    out.back() = weights_of(last.head) / in_layer;
+    return out;
+  }
+
   void move(const std::vector<std::uint32_t>& layers, completion done) override {
     const auto count = static_cast<std::uint32_t>(stages_.size());
     if (auto wrong = pipeline::refuse_stages(all_, count, layers); layers.empty() || !wrong.empty())

@@ -101,6 +101,21 @@ public:
     for (const auto& one : stages_) out.push_back(one->info().layers);
     return out;
   }
+  // By what steps of some tokens take, of which all or none are drawn from.
+  [[nodiscard]] std::vector<double> beside() const override {
+    constexpr std::uint32_t some = 32;
+    protocols::step_input step;
+    step.slices.resize(some);
+    for (auto& slice : step.slices) {
+      slice.tokens.resize(1);
+      slice.samples = false;
+    }
+    const auto layers = static_cast<double>(whole_.step_time(step).count());
+    for (auto& slice : step.slices) slice.samples = true;
+    std::vector<double> out(stages_.size(), 0.0);
+    if (layers > 0) out.back() = (static_cast<double>(whole_.step_time(step).count()) / layers - 1) * all_;
+    return out;
+  }
   void move(const std::vector<std::uint32_t>& layers, completion done) override {
     const auto wrong = pipeline::refuse_stages(all_, static_cast<std::uint32_t>(stages_.size()), layers);
     if (layers.empty() || !wrong.empty()) throw std::invalid_argument("layers cannot move: " + wrong);

@@ -5,6 +5,8 @@
 #include <boost/json/basic_parser_impl.hpp>
 #include <boost/json/parse.hpp>
 
+#include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <cstdio>
 #include <set>
@@ -95,14 +97,36 @@ std::string_view kind_of(const json::value& value) noexcept {
   return "something else";
 }
 
-/// Of an escape that has to be followed by its other half, or that follows none.
-bool ends_in_half_a_pair(std::string_view text) {
-  constexpr std::string_view hex = "0123456789abcdefABCDEF";
-  const auto at = text.rfind("\\u");
-  if (at == std::string_view::npos || at + 6 > text.size() || at + 8 < text.size()) return false;
-  const auto digits = text.substr(at + 2, 4);
-  return digits.find_first_not_of(hex) == std::string_view::npos && (digits[0] == 'd' || digits[0] == 'D') &&
-         std::string_view("89abcdefABCDEF").find(digits[1]) != std::string_view::npos;
+/// The code unit of the four digits of an escape; beyond them where they are none.
+std::uint32_t code_unit(std::string_view digits) {
+  std::uint32_t value = 0;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value, 16);
+  const bool whole = error == std::errc{} && end == digits.data() + digits.size() && digits.size() == 4;
+  return whole ? value : ~0U;
+}
+
+/// Whether one of the strings of a document has an escape of half a surrogate pair, before `end`.
+bool has_half_a_pair(std::string_view text, std::size_t end) {
+  const auto unit_at = [text](std::size_t at) {
+    return text.substr(at, 2) == "\\u" ? code_unit(text.substr(at + 2, 4)) : ~0U;
+  };
+  const auto is_first = [](std::uint32_t unit) { return unit >= 0xD800 && unit < 0xDC00; };
+  const auto is_second = [](std::uint32_t unit) { return unit >= 0xDC00 && unit < 0xE000; };
+  bool in_string = false;
+  for (std::size_t at = 0; at < std::min(end, text.size()); ++at) {
+    if (text[at] == '"') in_string = !in_string;
+    if (!in_string || text[at] != '\\') continue;
+    const auto unit = unit_at(at);
+    if (is_second(unit)) return true;
+    if (is_first(unit)) {
+      const auto rest = text.substr(at + 6, 6);
+      if (rest.size() < 6 && std::string_view("\\u").starts_with(rest.substr(0, 2))) return false; // cut off there
+      if (!is_second(unit_at(at + 6))) return true;
+      at += 6;
+    }
+    ++at; // what is escaped
+  }
+  return false;
 }
 
 } // namespace
@@ -140,9 +164,9 @@ json::value parse_body(std::string_view body, std::size_t bytes_max, std::size_t
   if (ec == json::error::too_deep)
     fail_body("The body is nested deeper than " + std::to_string(depth_max) + " levels.");
   if (!ec && read < body.size()) ec = json::error::extra_data;
-  if (const auto at = ec ? first_not_utf8(body) : body.size(); at < body.size())
+  if (const auto at = ec ? first_not_utf8(body) : body.size(); at < body.size() && at <= read)
     fail_body("The body is not UTF-8 (at byte " + std::to_string(at) + ").");
-  if (ec && ends_in_half_a_pair(body.substr(0, read)))
+  if (ec && has_half_a_pair(body, read))
     fail_body("A string has half of a surrogate pair (at byte " + std::to_string(read) +
               "); characters beyond U+FFFF are two \\u escapes, or themselves.");
   if (ec) fail_body("The body is not valid JSON (at byte " + std::to_string(read) + ": " + ec.message() + ").");

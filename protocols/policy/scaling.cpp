@@ -140,16 +140,19 @@ std::string_view to_string(scaling_decision::kind kind) noexcept {
 }
 
 std::optional<scaling_decision> within_bounds(scaling_decision decision, const scaling_view& view) {
-  if (decision.what == scaling_decision::kind::keep) return decision;
-  if (decision.what == scaling_decision::kind::in) {
-    const auto taking = std::ranges::count_if(view.loads, [](const load_report& l) { return !l.terminating; });
-    if (static_cast<std::uint64_t>(taking) <= view.instances_min) return std::nullopt;
+  if (decision.count == 0) return std::nullopt;
+  if (decision.what != scaling_decision::kind::out) {
+    decision.count = 1; // it is of one instance
+    if (decision.what == scaling_decision::kind::keep) return decision;
+    const auto takes = [](const load_report& load) { return !load.terminating; };
+    const auto victim = std::ranges::find(view.loads, decision.instance, &load_report::instance);
+    if (victim == view.loads.end() || !takes(*victim)) return std::nullopt;
+    if (static_cast<std::uint64_t>(std::ranges::count_if(view.loads, takes)) <= view.instances_min) return std::nullopt;
     return decision;
   }
   const auto all = view.loads.size() + view.silent.size() + view.starting + view.ordered;
   if (all >= view.instances_max) return std::nullopt;
   decision.count = std::min(decision.count, view.instances_max - static_cast<std::uint32_t>(all));
-  if (decision.count == 0) return std::nullopt;
   return decision;
 }
 

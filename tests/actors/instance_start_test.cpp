@@ -171,12 +171,19 @@ TEST(ClusterOptions, BoundsThatLeaveNothingAreRefused) {
   EXPECT_EQ(why_not([](auto& o) { o.frontend.retry_pause_max = 0ns; }),
             "cluster: frontend.retry_pause_max must be above 0");
   EXPECT_EQ(why_not([](auto& o) { o.frontend.attempts_max = 0; }), "cluster: frontend.attempts_max must be above 0");
-  EXPECT_EQ(why_not([](auto& o) { o.frontend.requests_max = 0; }), "cluster: frontend.requests_max must be above 0");
-  EXPECT_EQ(why_not([](auto& o) { o.backoff_min = o.backoff_max = 0ns; }), "cluster: backoff_min must be above 0");
+  EXPECT_EQ(why_not([](auto& o) { o.frontend.placement_timeout = 0ns; }),
+            "cluster: frontend.placement_timeout must be above 0");
+  EXPECT_EQ(why_not([](auto& o) { o.load_timeout = 0ns; }), "cluster: load_timeout must be above 0");
+  EXPECT_EQ(why_not([](auto& o) { o.backoff_min = -1ns; }), "cluster: backoff_min must not be below 0");
   EXPECT_EQ(why_not([](auto& o) { o.backoff_max = o.backoff_min - 1ns; }),
             "cluster: backoff_max must be at least backoff_min");
   EXPECT_EQ(why_not([](auto& o) { o.scheduler.stale_after = 0ns; }), "cluster: scheduler.stale_after must be above 0");
-  EXPECT_EQ(why_not([](auto& o) { o.scheduler.scaling.instances_min = o.scheduler.scaling.instances_max + 1; }),
+  EXPECT_EQ(why_not([](auto& o) { o.scheduler.scaling.freeness_max = o.scheduler.scaling.freeness_min - 1; }),
+            "cluster: scheduler.scaling.freeness_min must be at most freeness_max");
+  EXPECT_EQ(why_not([](auto& o) {
+              o.scheduler.policies.scaling = protocols::scaling_mode::dry_run;
+              o.scheduler.scaling.instances_min = o.scheduler.scaling.instances_max + 1;
+            }),
             "cluster: scheduler.scaling.instances_min must be at most instances_max");
   EXPECT_EQ(why_not([](auto& o) { o.scheduler.scaling.freeness_min = std::nan(""); }),
             "cluster: scheduler.scaling.freeness_min must be at most freeness_max");

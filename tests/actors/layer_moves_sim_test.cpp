@@ -7,6 +7,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
 
 namespace godwit::test {
@@ -30,7 +31,8 @@ sim_cluster_options uneven(std::uint64_t seed, const std::vector<std::uint32_t>&
     n.backoff_min = 5ms;
     n.instance.pipeline_rows = 3;
     n.instance.pipeline_balance = {0.1, std::chrono::nanoseconds(20ms).count()};
-    n.instance.on_layers = [&told](protocols::instance_id id, const layer_counts& layers) {
+    n.instance.on_layers = [&told](protocols::instance_id id, const layer_counts& layers, bool moved) {
+      EXPECT_FALSE(moved && told[id.value()].empty()) << "first it is loaded";
       told[id.value()].push_back(layers);
     };
   };
@@ -55,6 +57,7 @@ class other_division final : public gpu::pipeline::layer_division {
 public:
   other_division(shared_division inner, way_to_move way) : inner_(std::move(inner)), way_(std::move(way)) {}
   [[nodiscard]] layer_counts layers() const override { return inner_->layers(); }
+  [[nodiscard]] std::vector<double> beside() const override { return inner_->beside(); }
   void move(const layer_counts& layers, gpu::completion done) override { way_(inner_, layers, std::move(done)); }
 
 private:
@@ -151,35 +154,64 @@ TEST(LayerMoves, RequestsMoveMeanwhileBetweenInstancesToo) {
   expect_nothing_left(cluster, 2, alive);
 }
 
-// Each move takes as long as several steps: those that come wait in their order, and none is lost.
-TEST(LayerMoves, StepsThatComeWaitInTheirOrder) {
-  for (const std::uint32_t stages : {2U, 4U}) {
-    layers_told told;
-    auto o = uneven(3 + stages, {stages}, told);
-    o.stage_speeds = stages == 2 ? std::vector<double>{3, 1} : std::vector<double>{};
-    std::uint32_t moves = 0;
-    sim_cluster* world = nullptr;
-    move_in_another_way(o, [&](const auto& inner, const layer_counts& layers, gpu::completion done) {
-      ++moves;
-      world->world.timers().call_after(30ms, [inner, layers, done = std::move(done)] { inner->move(layers, done); });
-    });
-    o.adjust = [adjust = o.adjust](actors::node_options& n) {
-      adjust(n);
-      n.instance.pipeline_balance.gain_min = 1e-9; // whatever there is to gain
-      n.llumlet.recount = true;
-    };
-    o.latency.logits.points = {{1, 3000}};
-    sim_cluster cluster(o);
-    world = &cluster;
-    cluster.run_for(1ms);
-    const auto alive = cluster.system->alive();
-    const auto all = ask_all(cluster, 40);
-    ASSERT_TRUE(run_to_answers(cluster, all));
-    expect_calm_answers(all);
-    EXPECT_EQ(moves, stages == 2 ? 1U : 0U) << "four layers on four stages stay";
-    EXPECT_EQ(told[0].size(), 1 + moves);
-    expect_nothing_left(cluster, 1, alive);
+/// Notes the numbers of the steps that begin there.
+class noting_stage final : public gpu::executor {
+public:
+  noting_stage(std::shared_ptr<gpu::executor> inner, std::vector<std::uint64_t>& steps)
+      : inner_(std::move(inner)), steps_(steps) {}
+  [[nodiscard]] const gpu::executor_info& info() const noexcept override { return inner_->info(); }
+  [[nodiscard]] std::unique_ptr<gpu::forward> begin(protocols::step_input input) override {
+    steps_.push_back(input.step);
+    return inner_->begin(std::move(input));
   }
+  [[nodiscard]] protocols::memory_region key_region(std::uint32_t layer, protocols::block_id block) override {
+    return inner_->key_region(layer, block);
+  }
+  [[nodiscard]] protocols::memory_region value_region(std::uint32_t layer, protocols::block_id block) override {
+    return inner_->value_region(layer, block);
+  }
+
+private:
+  std::shared_ptr<gpu::executor> inner_;
+  std::vector<std::uint64_t>& steps_;
+};
+
+// Each move takes as long as many steps: as many as may be under way come meanwhile and wait in their order.
+TEST(LayerMoves, StepsThatComeWaitInTheirOrder) {
+  layers_told told;
+  std::vector<std::uint64_t> begun;
+  std::size_t waited = 0; // steps that had begun when a move did
+  auto o = uneven(8, {4}, told);
+  o.layers = 12;
+  o.stage_speeds = {4, 1, 2, 1};
+  o.running_max = 64;
+  o.wrap_stage = [&](std::uint32_t which, std::shared_ptr<gpu::executor> device) -> std::shared_ptr<gpu::executor> {
+    if (which != 0) return device;
+    return std::make_shared<noting_stage>(std::move(device), begun);
+  };
+  sim_cluster* world = nullptr;
+  move_in_another_way(o, [&](const auto& inner, const layer_counts& layers, gpu::completion done) {
+    world->world.timers().call_after(100ms, [&, before = begun.size(), inner, layers, done = std::move(done)] {
+      EXPECT_EQ(begun.size(), before) << "no step begins while layers move";
+      waited += before;
+      inner->move(layers, done);
+    });
+  });
+  o.adjust = [adjust = o.adjust](actors::node_options& n) {
+    adjust(n);
+    n.llumlet.recount = true;
+  };
+  sim_cluster cluster(o);
+  world = &cluster;
+  cluster.run_for(1ms);
+  const auto alive = cluster.system->alive();
+  const auto all = ask_all(cluster, 48);
+  ASSERT_TRUE(run_to_answers(cluster, all));
+  expect_calm_answers(all);
+  EXPECT_GE(told[0].size(), 2U);
+  EXPECT_GT(waited, 0U);
+  EXPECT_TRUE(std::ranges::is_sorted(begun)) << "one step overtook another one";
+  expect_nothing_left(cluster, 1, alive);
 }
 
 TEST(LayerMoves, WhatComesToNothingIsSaidAndNotTriedAgain) {
@@ -230,17 +262,21 @@ TEST(LayerMoves, OneThatDoesNotEndEndsTheInstance) {
   expect_nothing_left(cluster, 1, alive);
 }
 
-// A stage's actor dies, or its device, before, while and after layers move and steps wait for that.
+// A stage's actor dies before, while and after layers move and steps wait for that.
 TEST(LayerMoves, WhateverDiesMeanwhileNoRequestIsLost) {
   std::uint64_t redispatches = 0, moves = 0;
-  for (std::uint32_t moment = 0; moment < 60 && !HasFailure(); ++moment) {
+  std::map<std::uint64_t, std::chrono::nanoseconds> first_move; // by seed, where nothing dies
+  for (std::uint32_t moment = 0; moment < 80 && !HasFailure(); ++moment) {
     SCOPED_TRACE("moment " + std::to_string(moment));
+    const bool calm = moment < 5;
+    const std::uint64_t seed = 1 + moment % 5;
     layers_told told;
-    auto o = uneven(1 + moment % 5, {2}, told);
+    auto o = uneven(seed, {2}, told);
     sim_cluster* world = nullptr;
     std::vector<runtime::handle<actors::shard_interface>> devices;
     move_in_another_way(o, [&](const auto& inner, const layer_counts& layers, gpu::completion done) {
       ++moves;
+      if (calm) first_move.emplace(seed, world->world.clock().now());
       world->world.timers().call_after(5ms, [inner, layers, done = std::move(done)] { inner->move(layers, done); });
     });
     o.adjust = [adjust = o.adjust, &devices](actors::node_options& n) {
@@ -251,14 +287,17 @@ TEST(LayerMoves, WhateverDiesMeanwhileNoRequestIsLost) {
     world = &cluster;
     cluster.run_for(1ms);
     const auto alive = cluster.system->alive();
-    const auto all = ask_all(cluster, 12);
-    cluster.run_for(18ms + 500us * moment);
-    cluster.system->stop(devices.at(moment % 2),
-                         moment % 3 == 0 ? runtime::stop_reason::killed : runtime::stop_reason::shutdown);
+    const auto all = ask_all(cluster, 24);
+    if (!calm) {
+      cluster.run_for(first_move.at(seed) - 3ms + 200us * (moment - 5) - cluster.world.clock().now());
+      cluster.system->stop(devices.at(moment % 2),
+                           moment % 3 == 0 ? runtime::stop_reason::killed : runtime::stop_reason::shutdown);
+    }
     ASSERT_TRUE(run_to_answers(cluster, all));
     expect_calm_answers(all);
     redispatches += cluster.status().redispatches_total;
     expect_nothing_left(cluster, 1, alive);
+    ASSERT_TRUE(first_move.contains(seed)) << "this test is about layers that move";
   }
   EXPECT_GT(redispatches, 50U);
   EXPECT_GT(moves, 50U);

@@ -149,9 +149,8 @@ actors::instance_options deployment::instance_of(machine& m) {
   info.vocabulary = vocabulary;
   info.positions_max = context_length;
   info.blocks = shape_.blocks;
-  out.on_layers = [this, at_first = std::map<protocols::instance_id, std::vector<std::uint32_t>>{}](
-                      protocols::instance_id id, const std::vector<std::uint32_t>& told) mutable {
-    if (at_first.emplace(id, told).first->second != told) effects_.add("layers moved");
+  out.on_layers = [this](protocols::instance_id, const std::vector<std::uint32_t>&, bool moved) {
+    if (moved) effects_.add("layers moved");
   };
   out.make_executor = [info, latency = shape_.latency, load = shape_.load_time, this, &m, devices = m.devices.get()](
                           protocols::instance_id id, std::function<void(actors::executor_outcome)> done) {

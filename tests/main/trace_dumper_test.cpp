@@ -14,6 +14,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <future>
@@ -22,6 +23,7 @@
 #include <string>
 #include <thread>
 
+#include <sys/resource.h>
 #include <unistd.h>
 
 namespace godwit::main {
@@ -193,6 +195,24 @@ TEST_F(TraceDumper, AFolderThatCannotBeWrittenIsAnError) {
   make();
   EXPECT_NE(dump().error, "");
   folder = folder.parent_path();
+}
+
+// What is there of it would count as a dump, and push out good ones.
+TEST_F(TraceDumper, OneThatFindsNoRoomLeavesNothing) {
+  make();
+  ASSERT_EQ(dump().error, "");
+  const auto before = files();
+  rlimit room{};
+  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &room), 0);
+  const auto handler = std::signal(SIGXFSZ, SIG_IGN);
+  rlimit none = room;
+  none.rlim_cur = 16;
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &none), 0);
+  const auto failed = dump();
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &room), 0);
+  std::signal(SIGXFSZ, handler);
+  EXPECT_NE(failed.error, "");
+  EXPECT_EQ(files(), before);
 }
 
 TEST_F(TraceDumper, SwitchesWhatIsRecordedAndSaysWhatIs) {

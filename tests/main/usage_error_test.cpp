@@ -47,7 +47,7 @@ TEST(UsageError, KnowsWhatOthersCallIt) {
 TEST(UsageError, SaysWhatIsWrongInItsOwnWords) {
   EXPECT_EQ(said_of("--lisen :1"), "unknown flag --lisen; see 'godwit --help'");
   EXPECT_EQ(said_of("serv"), "no command is called 'serv'; did you mean serve?");
-  EXPECT_EQ(said_of("drain x"), "instance: 'x' is not a number; see 'godwit drain --help'");
+  EXPECT_EQ(said_of("drain x"), "instance: 'x' is not a number that it may be; see 'godwit drain --help'");
   EXPECT_THAT(said_of("drain"), HasSubstr("instance is missing: "));
   EXPECT_EQ(said_of("drain 1 2"), "unexpected argument 2; see 'godwit drain --help'");
 }

@@ -198,6 +198,7 @@ TEST(SimulationRecording, TheTimeOfRequestsIsToldAlsoWhereStepsAreDivided) {
 TEST(SimulationRecording, TheTimeOfRequestsThatWereHandedOverIsToldFromTheirBeginning) {
   auto options = small(10);
   options.cluster.instances = 3;
+  options.cluster.device.kv_blocks = 2000; // or they would wait for room
   options.cluster.node.roles = {protocols::instance_role::prefill, protocols::instance_role::decode,
                                 protocols::instance_role::decode};
   options.cluster.node.scheduler.policies.migration = protocols::migration_policy::none;

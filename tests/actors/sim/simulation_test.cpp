@@ -328,7 +328,12 @@ TEST(Simulation, RefusesRequestsThatAreNotInTheOrderOfTheirArrivals) {
   EXPECT_EQ(trouble_of([](auto& o) { o.sample_interval = 0ns; }), "sample_interval must be above 0");
   EXPECT_EQ(trouble_of([](auto& o) { o.sample_interval = -1s; }), "sample_interval must be above 0");
   EXPECT_EQ(trouble_of([](auto& o) { o.patience = 0ns; }), "patience must be above 0");
-  EXPECT_EQ(trouble_of([](auto& o) { o.cluster.stages = 0; }), "cluster.stages must be above 0");
+  EXPECT_EQ(trouble_of([](auto& o) { o.cluster.stages = 0; }), "cluster.stages are from 1 to the model's layers");
+  EXPECT_EQ(trouble_of([](auto& o) {
+              o.cluster.stage_speeds = {1, 1};
+            }),
+            "cluster.stage_speeds are of each stage, or of none");
+  EXPECT_EQ(trouble_of([](auto& o) { o.cluster.stage_speeds = {0}; }), "cluster.stage_speeds must be above 0");
   EXPECT_EQ(trouble_of([](auto& o) { o.cluster.draft_acceptance = 7; }),
             "cluster.draft_acceptance is a share from 0 to 1");
   EXPECT_EQ(trouble_of([](auto& o) { o.length_accuracy = std::nan(""); }), "length_accuracy is a share from 0 to 1");

@@ -25,7 +25,7 @@ actors::node_options options_of(const sim_cluster_options& o, runtime::timer_sou
   p.waiting_max = o.waiting_max;
   gpu::executor_info info;
   info.device = "sim";
-  info.layers = 4;
+  info.layers = o.layers;
   info.vocabulary = o.vocabulary;
   info.positions_max = o.context;
   info.blocks = o.blocks;

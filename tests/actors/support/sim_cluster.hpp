@@ -38,6 +38,7 @@ struct sim_cluster_options {
   /// How many stages each instance has, by its number, in turn. Empty: none.
   std::vector<std::uint32_t> stages = {};
   gpu::sim::wrap_stage wrap_stage = {};
+  std::uint32_t layers = 4;
   std::vector<double> stage_speeds = {}; ///< of those that have as many stages
   std::function<void(actors::node_options&)> adjust = {};
   /// Each instance is a process of its own, with a fabric called `process-ID`, and requests can migrate.

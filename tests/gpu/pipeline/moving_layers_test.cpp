@@ -1,4 +1,5 @@
 // Layers that move from stage to stage between steps: what comes out is what one device computes, to the last bit.
+#include "cpu/stage_layers.hpp"
 #include "gpu/cpu/kernel_support.hpp"
 #include "gpu/cpu/tiny_model.hpp"
 #include "gpu/model/adapter_files.hpp"
@@ -109,6 +110,8 @@ TEST_F(MovingLayers, SaysWhichLayersAreWhere) {
   EXPECT_EQ(blocks, many->info().block_bytes);
   EXPECT_EQ(weights, whole);
   EXPECT_FALSE(alone({.threads = 1, .blocks = 4})->division());
+  // 101 tokens, padded, of a hidden size of 72; a layer has 7 matrices.
+  EXPECT_THAT(many->division()->beside(), ElementsAre(0, 0, ::testing::AllOf(::testing::Gt(0.1), ::testing::Lt(0.4))));
 }
 
 TEST_F(MovingLayers, RefusesWhatIsNoDivision) {
@@ -263,6 +266,9 @@ TEST_F(MovingLayers, MayBeKeptInOtherCodesThanThoseThatWereThere) {
   config_.head_size = 16;
   const auto plain = std::make_shared<memory_weights>(config_, data_type::bf16, 9);
   const last_layers_in_codes mixed(plain, model::quantize(plain, config_, model::rounding::q8_0), 5);
+  const auto packed = pack_stages(config_, mixed, cut_layers(7, 2, layer_counts{4, 3}), 1);
+  EXPECT_FALSE(packed[0]->coded);
+  for (const auto& stage : cpu::ready_to_move(packed)) EXPECT_TRUE(stage->coded && stage->rounding);
   const auto one = make_cpu_executor(pack_model(config_, mixed, 1), {.threads = 1, .blocks = 8});
   const auto many = make_cpu_executor(pack_stages(config_, mixed, cut_layers(7, 2, layer_counts{4, 3}), 1),
                                       {.threads = 2, .blocks = 8});
@@ -276,17 +282,20 @@ TEST_F(MovingLayers, MayBeKeptInOtherCodesThanThoseThatWereThere) {
   }
 }
 
-// Their memory is held by whoever computes with it, and by whoever may still copy it.
-TEST_F(MovingLayers, TheOrderInWhichAllOfItEndsDoesNotMatter) {
-  auto many = staged({4, 3}, {.threads = 2, .blocks = 8, .swap_bytes = 1U << 20U});
-  std::vector<std::shared_ptr<executor>> stages(many->stages().begin(), many->stages().end());
-  const auto division = many->division();
-  const auto swap = many->swap();
+// Memory is held by whoever computes with it: what is left of an executor still computes with what others brought.
+TEST_F(MovingLayers, OutliveTheStageThatTheyCameFrom) {
+  const auto text = some_tokens(20, config_.vocabulary, 5);
+  protocols::step_input input;
+  input.slices.push_back(slice_of(text, 0, 20, std::vector{0U, 1U}));
+  const auto one = alone({.threads = 1, .blocks = 4});
+  const auto expected = run(*one, input);
+  auto many = staged({4, 3}, {.threads = 2, .blocks = 4});
   EXPECT_EQ(moved(*many, {1, 6}), "");
+  std::vector<std::shared_ptr<executor>> stages(many->stages().begin(), many->stages().end());
+  (void)run(*stages[0], input); // its rows wait on their way
   many.reset();
   stages[0].reset();
-  division->move({2, 5}, [](const std::string&) {});
-  EXPECT_EQ(gpu::testing::copied_out(*swap, gpu::testing::moves({1}, {0})), "");
+  EXPECT_EQ(run(*stages[1], input).tokens, expected.tokens);
 }
 
 TEST_F(MovingLayers, AnExecutorWithADraftModelHasThem) {

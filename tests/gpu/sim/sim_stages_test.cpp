@@ -64,7 +64,7 @@ TEST(SimStages, TakeTheTimeOfTheirLayersOnTheirDevices) {
   whole.base_us = 4000;
   whole.per_decode_us = 0;
   whole.linear = {};
-  whole.logits.points = {{1, 400}};
+  whole.logits.points = {{1, 400}, {64, 400}};
   whole.per_kv_token_us = 0;
   const auto device = make_sim_stages(four_layers(), whole, timers, {}, pipeline::cut_layers(4, 2),
                                       {.speeds = {1, 2}, .move_time = 5ms});
@@ -88,6 +88,9 @@ TEST(SimStages, TakeTheTimeOfTheirLayersOnTheirDevices) {
   EXPECT_EQ(time_of(1), 1200us);
   const auto division = device->division();
   ASSERT_TRUE(division);
+  ASSERT_EQ(division->beside().size(), 2U);
+  EXPECT_EQ(division->beside()[0], 0);
+  EXPECT_NEAR(division->beside()[1], 0.4, 0.01) << "400 us beside layers of 1,000";
   std::vector<std::string> said;
   const auto told = [&](std::string error) { said.push_back(std::move(error)); };
   division->move({1, 3}, told);

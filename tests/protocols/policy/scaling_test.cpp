@@ -77,13 +77,21 @@ TEST(ScalingBounds, LeaveOfADecisionWhatThereMayBe) {
 
   scaling_decision less;
   less.what = kind::in;
+  less.instance = view.loads.front().instance;
+  less.count = 4'000'000'000;
   EXPECT_FALSE(within_bounds(less, view));
   view.instances_min = 2;
-  EXPECT_TRUE(within_bounds(less, view));
+  ASSERT_TRUE(within_bounds(less, view));
+  EXPECT_EQ(within_bounds(less, view)->count, 1U);
+  less.instance = instance_id{77};
+  EXPECT_FALSE(within_bounds(less, view)) << "nobody is called so";
+  less.instance = view.loads.back().instance;
   view.loads.back().terminating = true;
+  EXPECT_FALSE(within_bounds(less, view)) << "it leaves already";
+  less.instance = view.loads.front().instance;
   EXPECT_FALSE(within_bounds(less, view)) << "one of the three leaves already";
   less.what = kind::keep;
-  EXPECT_TRUE(within_bounds(less, view));
+  EXPECT_EQ(within_bounds(less, view)->count, 1U);
 }
 
 // Llumnix section 4.4.3: the mean freeness is kept within [x, y].

@@ -103,6 +103,38 @@ TEST(TraceSlow, ShowsAMigrationsTransfer) {
   EXPECT_EQ(path.sum(spent::transfer), 900'000);
 }
 
+// Of several devices each says what it had of a step, and what landed names the transfer that brought it.
+TEST(TraceSlow, ShowsWhatDevicesHadOfAStepAndATransferThatIsACause) {
+  support::trace_builder b;
+  b.process("p");
+  const auto instance = b.actor(0, "instance");
+  const auto stage = b.actor(0, "shard");
+  const auto target = b.actor(0, "migration_destination");
+  support::sending about;
+  about.request = 9;
+  auto back = about;
+  back.outside = true;
+  const auto asked = b.deliver({}, {}, instance, "step_input", 0, 100, about);
+  b.span(asked, 0, instance, "device.step", 100, 9'000'000, {{"requests", "9"}}, 9);
+  const auto part = b.deliver(asked, instance, stage, "step_input", 100, 100, about);
+  b.span(part, 0, stage, "device.part", 200, 3'000'000, {{"requests", "9"}}, 9);
+  const auto done = b.deliver(part, {}, stage, "local<string>", 3'000'000, 100, back);
+  const auto other = b.deliver(done, stage, stage, "step_input", 3'000'100, 100, about);
+  b.span(other, 0, stage, "device.part", 3'000'200, 4'000'000, {{"requests", "8"}});
+  const auto room = b.deliver(other, stage, target, "pre_alloc", 4'000'000, 100, about);
+  const auto transfer = b.span(room, 0, target, "fabric.transfer", 4'000'100, 9'000'000, {}, 9);
+  b.deliver(transfer, {}, target, "landed_news", 9'000'000, 100, back);
+  const auto r = b.finish();
+  const index x(r);
+  const auto path = critical_path(x, model_requests(x).front());
+  expect_no_hole(x, path);
+  constexpr double handled = 5'000; // and queued
+  EXPECT_NEAR(static_cast<double>(path.sum(spent::device)), 3'000'000, handled);
+  EXPECT_NEAR(static_cast<double>(path.sum(spent::held)), 1'000'000, handled) << "for another one";
+  EXPECT_NEAR(static_cast<double>(path.sum(spent::transfer)), 5'000'000, handled);
+  EXPECT_LT(path.sum(spent::other), 5'000);
+}
+
 TEST(TraceSlow, ShowsATimerAndAMailboxThatWasFull) {
   support::trace_builder b;
   b.process("p");

@@ -183,6 +183,8 @@ private:
   std::unique_ptr<protocols::dispatcher> dispatcher_;
   std::uint64_t topology_version_ = 0;
   std::uint32_t ordered_ = 0;
+  std::optional<protocols::instance_id> leaving_; ///< by the last decision of an autoscaler of one's own ...
+  std::chrono::nanoseconds leaving_until_{0};     ///< ... which it may not have heard of before then
   std::map<protocols::instance_id, instance_books> instances_;
   std::vector<std::pair<protocols::instance_id, instance_books*>> by_id_; ///< the same
   protocols::dispatch_queue<query_in_line> line_;

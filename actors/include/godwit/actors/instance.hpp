@@ -46,9 +46,9 @@ struct instance_options {
   std::chrono::nanoseconds shard_timeout{std::chrono::minutes(30)};
   /// Sees the actors of several devices when they are there, in the order of the ranks; for drills. May be empty.
   std::function<void(protocols::instance_id, const std::vector<runtime::handle<shard_interface>>&)> on_shards;
-  /// Sees how many layers each stage of a pipeline has, at first and whenever some have moved; for metrics. Must only
-  /// store. May be empty.
-  std::function<void(protocols::instance_id, const std::vector<std::uint32_t>& layers)> on_layers;
+  /// Sees how many layers each stage of a pipeline has, as its model is loaded and whenever some have `moved`. Must
+  /// only store. May be empty.
+  std::function<void(protocols::instance_id, const std::vector<std::uint32_t>& layers, bool moved)> on_layers;
   runtime::log::logger log;
   /// Held as long as the actor is there, for whoever waits for its end; filled in by the cluster. May be null.
   std::shared_ptr<void> keep;
@@ -89,14 +89,14 @@ private:
   runtime::async::task<protocols::step_output> execute_on_stages(protocols::step_input input,
                                                                  runtime::trace::span span);
   void begin_turns();
-  /// Until layers have moved, and behind those that wait already.
-  runtime::async::task<void> wait_for_turn();
-  /// The next of those that wait.
-  void let_go_on();
-  /// Between steps; what is decided there comes about once no step is in the pipeline.
-  void review_layers();
+  /// Until layers have moved, and behind those that wait already. True: it has waited, and has to say that it has
+  /// entered the pipeline, or will not (`entered`).
+  runtime::async::task<bool> wait_for_turn();
+  void entered();
+  /// Layers move once no step is in the pipeline; where none are to, the next step that waits goes on.
+  void proceed();
   runtime::async::task<void> move_layers();
-  void tell_layers();
+  void tell_layers(bool moved);
   /// Of all steps in the pipeline.
   void end_line(const std::string& why);
   runtime::async::task<void> run_turn(protocols::stage_schedule::turn what, std::shared_ptr<staged_step> whole);
@@ -118,8 +118,9 @@ private:
   protocols::stage_schedule schedule_{1};
   std::optional<protocols::stage_balance> balance_; ///< nothing: layers stay where they are
   std::optional<protocols::layer_move> wanted_;     ///< until it has come about
+  bool moving_ = false;                             ///< it is under way
   std::deque<runtime::completer<bool>> waiting_;    ///< steps that have come meanwhile
-  bool going_on_ = false;                           ///< one of them has been told, and is not in the pipeline yet
+  bool entering_ = false;                           ///< one of them goes on, and is not in the pipeline yet
 };
 
 } // namespace godwit::actors

@@ -142,8 +142,8 @@ public:
   [[nodiscard]] const slowed_steps& slowed() const noexcept { return *slowed_; }
   /// Of all devices, those that are gone among them.
   [[nodiscard]] const gpu::sim::step_books& steps() const noexcept { return *steps_; }
-  /// Of pipelines whose layers may move.
-  [[nodiscard]] const layer_books& layers() const noexcept { return layers_; }
+  /// Of pipelines whose layers may move; of the instances that are there.
+  [[nodiscard]] layer_books layers() const;
   /// Null: there is none.
   [[nodiscard]] const gpu::sim::central_scheduler* central() const noexcept { return central_.get(); }
   /// The instances that are there, in the order of their ids.

@@ -74,8 +74,8 @@ struct scaling_decision {
 [[nodiscard]] std::string_view to_string(scaling_decision::kind kind) noexcept;
 
 /// What is left of somebody's decision: no more instances than `view.instances_max` with all that there are, drain, are
-/// silent, start or are ordered, and none drained where `view.instances_min` or fewer take requests. Nothing: nothing
-/// is.
+/// silent, start or are ordered; of those that take requests one drained at a time, and none where
+/// `view.instances_min` or fewer do. Nothing: nothing is left.
 [[nodiscard]] std::optional<scaling_decision> within_bounds(scaling_decision decision, const scaling_view& view);
 
 /// Keeps the mean freeness of the instances that take requests within [x, y] (Llumnix section 4.4.3).
