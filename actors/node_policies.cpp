@@ -80,8 +80,7 @@ std::string without_sense(const node_options& o) {
   if (o.frontend.retry_pause_max <= none) return positive("frontend.retry_pause_max");
   if (o.frontend.attempts_max == 0) return positive("frontend.attempts_max");
   if (o.frontend.placement_timeout <= none) return positive("frontend.placement_timeout");
-  if (o.backoff_min < none) return "backoff_min must not be below 0";
-  if (o.backoff_max < o.backoff_min) return "backoff_max must be at least backoff_min";
+  if (o.backoff_min < none || o.backoff_max < none) return "backoff_min and backoff_max must not be below 0";
   if (o.load_timeout <= none) return positive("load_timeout");
   if (o.scheduler.stale_after <= none) return positive("scheduler.stale_after");
   const auto& scaling = o.scheduler.scaling;
