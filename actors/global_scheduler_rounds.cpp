@@ -175,6 +175,22 @@ std::optional<protocols::scaling_roles> global_scheduler::roles_for_scaling() co
   return out;
 }
 
+// Whom an autoscaler of one's own has drained may not have said yet that it leaves.
+std::optional<protocols::scaling_decision> global_scheduler::within_bounds(protocols::scaling_decision decision,
+                                                                           protocols::scaling_view view) {
+  for (auto& load : view.loads) {
+    const auto leaving = leaving_.find(load.instance);
+    if (leaving != leaving_.end() && !load.terminating && now() < leaving->second)
+      load.terminating = true;
+    else if (leaving != leaving_.end())
+      leaving_.erase(leaving);
+  }
+  std::erase_if(leaving_, [&](const auto& one) {
+    return std::ranges::count(view.loads, one.first, &protocols::load_report::instance) == 0;
+  });
+  return protocols::within_bounds(std::move(decision), view);
+}
+
 void global_scheduler::scale(std::vector<protocols::load_report> known) {
   protocols::scaling_view view;
   view.now_ns = now().count();
@@ -196,16 +212,12 @@ void global_scheduler::scale(std::vector<protocols::load_report> known) {
   if (const auto mode = options_.policies.scaling; options_.scale) {
     decision.reset();
     if (mode != protocols::scaling_mode::off) guarded("the autoscaling", [&] { decision = options_.scale(view); });
-    // Who was to leave a moment ago may not have said yet that it does.
-    for (auto& load : view.loads)
-      if (load.instance == leaving_ && now() < leaving_until_) load.terminating = true;
-    if (decision) decision = protocols::within_bounds(*decision, view);
-    if (decision && decision->what == protocols::scaling_decision::kind::in) {
-      leaving_ = decision->instance;
-      leaving_until_ = now() + std::chrono::nanoseconds(options_.scaling.hold_ns);
-    }
-    if (decision && decision->what == protocols::scaling_decision::kind::keep) leaving_.reset();
+    if (decision) decision = within_bounds(*decision, view);
     if (decision) decision->dry = mode == protocols::scaling_mode::dry_run;
+    if (decision && !decision->dry && decision->what == protocols::scaling_decision::kind::in)
+      leaving_[decision->instance] = now() + std::chrono::nanoseconds(options_.scaling.hold_ns);
+    if (decision && !decision->dry && decision->what == protocols::scaling_decision::kind::keep)
+      leaving_.erase(decision->instance);
   }
   if (!decision || decision->count == 0) return;
   if (decision->count > 1) decision->why += " (" + std::to_string(decision->count) + " instances)";

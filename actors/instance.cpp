@@ -35,6 +35,11 @@ task<instance_facts> instance::load() {
   if (!outcome->made)
     throw std::runtime_error(outcome->error.empty() ? "make_executor gave neither an executor nor an error"
                                                     : outcome->error);
+  if (const auto division = outcome->made->division()) {
+    const auto stages = outcome->made->stages().size();
+    if (division->layers().size() != stages || division->beside().size() != stages)
+      throw std::runtime_error("make_executor gave a division that is not of the executor's stages");
+  }
   ++loads_;
   end_line("another model is loaded"); // of one that was loaded before
   stop_shards(runtime::stop_reason::shutdown);
@@ -156,14 +161,15 @@ struct instance::staged_step {
       : parts(std::move(cut)), outputs(parts.size()), busy_ns(stages) {
     for (const auto& part : parts) {
       rows += part.tokens();
-      for (const auto& slice : part.slices) drawn += slice.samples ? 1 + slice.drafted : 0;
+      for (const auto& slice : part.slices)
+        drawn += std::min(slice.tokens.size(), slice.scored.size() + (slice.samples ? 1 + slice.drafted : 0));
     }
   }
 
   std::vector<protocols::step_input> parts;
   std::vector<protocols::step_output> outputs;         ///< of the last stage
   std::vector<std::int64_t> busy_ns;                   ///< of each stage, with its parts
-  std::uint64_t rows = 0, drawn = 0;                   ///< drawn: rows that tokens are drawn from
+  std::uint64_t rows = 0, drawn = 0;                   ///< drawn: rows whose logits are computed
   std::uint64_t first = 0;                             ///< part, in the schedule
   std::int64_t duration_ns = 0;                        ///< once it has ended
   std::optional<runtime::completer<std::string>> done; ///< until it has been called

@@ -83,6 +83,10 @@ std::string without_sense(const node_options& o) {
   if (o.backoff_min < none || o.backoff_max < none) return "backoff_min and backoff_max must not be below 0";
   if (o.load_timeout <= none) return positive("load_timeout");
   if (o.scheduler.stale_after <= none) return positive("scheduler.stale_after");
+  const auto& balance = o.instance.pipeline_balance;
+  constexpr auto window_max = std::chrono::nanoseconds(std::chrono::hours(24 * 365)).count();
+  if (!(balance.gain_min >= 0 && balance.gain_min <= 1) || balance.window_ns < 0 || balance.window_ns > window_max)
+    return "instance.pipeline_balance is a share from 0 to 1, measured for up to a year";
   const auto& scaling = o.scheduler.scaling;
   const bool scales = o.scheduler.policies.scaling != protocols::scaling_mode::off;
   if (scales && scaling.instances_min > scaling.instances_max)

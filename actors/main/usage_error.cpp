@@ -104,7 +104,10 @@ std::string explain(const CLI::App& app, const CLI::ParseError& error) {
   constexpr std::string_view no_number = "Could not convert: ", missing = " is required";
   if (const auto at = what.find(" = "); what.starts_with(no_number) && at != std::string_view::npos) {
     const auto name = what.substr(no_number.size(), at - no_number.size());
-    return std::string(name) + ": '" + std::string(what.substr(at + 3)) + "' is not a number that it may be" + help;
+    const auto* const option = command.get_option_no_throw(std::string(name));
+    const bool is_flag = option != nullptr && option->get_items_expected_max() == 0;
+    return std::string(name) + ": '" + std::string(what.substr(at + 3)) + "' is " +
+           (is_flag ? "neither true nor false" : "not a number that it may be") + help;
   }
   if (too_few && what.ends_with(missing)) {
     const std::string name(what.substr(0, what.size() - missing.size()));

@@ -447,6 +447,7 @@ node_options node_of_the_command() {
   planner.running_max = 256;
   planner.waiting_max = 1'000'000;
   planner.execution_levels = {{"normal", 0}, {"high", std::nullopt}};
+  out.instance.pipeline_balance.gain_min = 0; // most profiles are GPUs', where layers stay
   out.llumlet.profile.enabled = true;
   out.llumlet.migration.settings.portion_bytes = std::uint64_t{1} << 30U;
   out.llumlet.migration.settings.copy_share = 1;

@@ -50,7 +50,7 @@ std::vector<std::uint32_t> stage_balance::best_for(const std::vector<double>& wo
 }
 
 std::optional<layer_move> stage_balance::review() {
-  if (settings_.gain_min <= 0 || layers_.size() < 2 || steps_ < steps_min || rows_ == 0) return std::nullopt;
+  if (!(settings_.gain_min > 0) || layers_.size() < 2 || steps_ < steps_min || rows_ == 0) return std::nullopt;
   const auto [least, slowest] = std::ranges::minmax(busy_ns_);
   if (least <= 0 || slowest < settings_.window_ns * waits_) return std::nullopt;
   std::vector<double> work_ns;

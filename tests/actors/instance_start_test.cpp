@@ -175,6 +175,8 @@ TEST(ClusterOptions, BoundsThatLeaveNothingAreRefused) {
             "cluster: frontend.placement_timeout must be above 0");
   EXPECT_EQ(why_not([](auto& o) { o.load_timeout = 0ns; }), "cluster: load_timeout must be above 0");
   EXPECT_EQ(why_not([](auto& o) { o.backoff_min = -1ns; }), "cluster: backoff_min and backoff_max must not be below 0");
+  EXPECT_EQ(why_not([](auto& o) { o.instance.pipeline_balance.gain_min = std::nan(""); }),
+            "cluster: instance.pipeline_balance is a share from 0 to 1, measured for up to a year");
   EXPECT_EQ(why_not([](auto& o) { o.scheduler.stale_after = 0ns; }), "cluster: scheduler.stale_after must be above 0");
   EXPECT_EQ(why_not([](auto& o) { o.scheduler.scaling.freeness_max = o.scheduler.scaling.freeness_min - 1; }),
             "cluster: scheduler.scaling.freeness_min must be at most freeness_max");

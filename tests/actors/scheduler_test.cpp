@@ -542,6 +542,25 @@ TEST_F(Scheduler, AnAutoscalerOfOnesOwnWantsNoMoreAtOnceThanThereMayBe) {
   EXPECT_EQ(status().scaling_last, "out (dry run): a slip of the pen (4 instances)") << "there is one already";
 }
 
+// Its reports may say only later that an instance leaves.
+TEST_F(Scheduler, AnAutoscalerOfOnesOwnDrainsNoMoreThanMayLeave) {
+  std::uint32_t next = 0;
+  start(4, [&](auto& o) {
+    o.policies.scaling = protocols::scaling_mode::on;
+    o.scaling.instances_min = 2;
+    o.scale = [&](const protocols::scaling_view&) {
+      protocols::scaling_decision less;
+      less.what = protocols::scaling_decision::kind::in;
+      less.instance = instance_id{next++ % 4};
+      less.why = "night";
+      return std::optional{less};
+    };
+  });
+  run_with({load(0, 10, 1), load(1, 10, 1), load(2, 10, 1), load(3, 10, 1)}, 2s);
+  EXPECT_GT(next, 5U);
+  EXPECT_THAT(metrics->expose(), HasSubstr("godwit_scaling_decisions_total{decision=\"in\",dry=\"false\"} 2\n"));
+}
+
 TEST_F(Scheduler, AnAutoscalerOfOnesOwnThatMayHaveNoneDecidesNothing) {
   start(1, [&](auto& o) {
     o.policies.scaling = protocols::scaling_mode::on;

@@ -172,6 +172,9 @@ private:
   /// Those of one source, of which `before` had some in the last round.
   void mark(std::span<const protocols::migration_pair> pairs, const std::vector<protocols::migration_pair>& before);
   void unmark(protocols::instance_id source);
+  /// What is left of the decision of an autoscaler of one's own.
+  [[nodiscard]] std::optional<protocols::scaling_decision> within_bounds(protocols::scaling_decision decision,
+                                                                         protocols::scaling_view view);
   void scale(std::vector<protocols::load_report> known);
   [[nodiscard]] std::optional<protocols::scaling_roles> roles_for_scaling() const;
   [[nodiscard]] bool follows_load() const noexcept {
@@ -183,8 +186,8 @@ private:
   std::unique_ptr<protocols::dispatcher> dispatcher_;
   std::uint64_t topology_version_ = 0;
   std::uint32_t ordered_ = 0;
-  std::optional<protocols::instance_id> leaving_; ///< by the last decision of an autoscaler of one's own ...
-  std::chrono::nanoseconds leaving_until_{0};     ///< ... which it may not have heard of before then
+  /// By decisions of an autoscaler of one's own; until when they may not have heard of it.
+  std::map<protocols::instance_id, std::chrono::nanoseconds> leaving_;
   std::map<protocols::instance_id, instance_books> instances_;
   std::vector<std::pair<protocols::instance_id, instance_books*>> by_id_; ///< the same
   protocols::dispatch_queue<query_in_line> line_;

@@ -84,8 +84,8 @@ public:
   virtual ~layer_division() = default;
   /// How many each stage has, in their order.
   [[nodiscard]] virtual std::vector<std::uint32_t> layers() const = 0;
-  /// What each stage does for a row that is drawn from, beside its layers: in layers for a row, about. The last one has
-  /// the logits.
+  /// What each stage does for a row whose logits are computed, beside its layers: in layers for a row, about; 0 for
+  /// most. The last one has the logits.
   [[nodiscard]] virtual std::vector<double> beside() const = 0;
   /// Gives the stages others. Between steps: no stage has a forward, and none is begun before `done`, which only posts.
   /// No bit of any answer changes, and a block's KV stays where it is to whoever reads or writes it (key_region). After

@@ -35,11 +35,12 @@ struct layer_move {
 /// moves.
 class stage_balance {
 public:
-  /// `layers`: of each stage now, at least one. `beside`: what each does for a row that is drawn from, in layers for a
-  /// row (pipeline::layer_division); as many.
+  /// `layers`: of each stage now, at least one. `beside`: what each does for a row whose logits are computed, in layers
+  /// for a row (pipeline::layer_division); as many.
   stage_balance(std::vector<std::uint32_t> layers, std::vector<double> beside, stage_balance_settings settings);
 
-  /// A step of so many rows, some of them drawn from, has run on all stages; how long on each, one number a stage.
+  /// A step of so many rows, of some of which logits were computed (`drawn`), has run on all stages; how long on each,
+  /// one number a stage.
   void ran(std::span<const std::int64_t> busy_ns, std::uint64_t rows, std::uint64_t drawn);
   /// After each step.
   [[nodiscard]] std::optional<layer_move> review();
