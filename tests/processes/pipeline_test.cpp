@@ -83,8 +83,8 @@ TEST_F(PipelineProcesses, LayersMoveFromAStageThatHasTooMany) {
       (std::filesystem::path(::testing::TempDir()) / ("godwit_layers_" + std::to_string(::getpid()) + ".gwt")).string();
   {
     served uneven(patient({"--trace", file, "--trace-level", "content", "--trace-prompts", "--pipeline-parallel", "2",
-                           "--pipeline-layers", "5,1", "--instances-pipeline-balance-window",
-                           "200ms", "--pipeline-balance", "0.02"}));
+                           "--pipeline-layers", "5,1", "--instances-pipeline-balance-window", "200ms",
+                           "--pipeline-balance", "0.02"}));
     ASSERT_TRUE(uneven.wait_ready()) << uneven.process.err();
     const auto moved = [&] { return uneven.process.err().find(": layers by stage ") != std::string::npos; };
     int rounds_after = 0;
