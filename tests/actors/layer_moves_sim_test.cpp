@@ -1,6 +1,7 @@
 // Pipelines whose layers move from slow devices to fast ones while requests decode.
 #include "actors/support/catalogue.hpp"
 #include "actors/support/mover.hpp"
+#include "actors/support/wrapped_executor.hpp"
 
 #include <godwit/gpu/pipeline.hpp>
 
@@ -65,27 +66,14 @@ private:
   way_to_move way_;
 };
 
-class otherwise_divided final : public gpu::executor {
+class otherwise_divided final : public wrapped_executor {
 public:
   otherwise_divided(std::shared_ptr<gpu::executor> inner, way_to_move way)
-      : inner_(std::move(inner)), division_(std::make_shared<other_division>(inner_->division(), std::move(way))) {}
-  [[nodiscard]] const gpu::executor_info& info() const noexcept override { return inner_->info(); }
-  [[nodiscard]] std::unique_ptr<gpu::forward> begin(protocols::step_input input) override {
-    return inner_->begin(std::move(input));
-  }
-  [[nodiscard]] protocols::memory_region key_region(std::uint32_t layer, protocols::block_id block) override {
-    return inner_->key_region(layer, block);
-  }
-  [[nodiscard]] protocols::memory_region value_region(std::uint32_t layer, protocols::block_id block) override {
-    return inner_->value_region(layer, block);
-  }
-  [[nodiscard]] std::span<const std::shared_ptr<gpu::executor>> stages() const noexcept override {
-    return inner_->stages();
-  }
+      : wrapped_executor(std::move(inner)),
+        division_(std::make_shared<other_division>(inner_->division(), std::move(way))) {}
   [[nodiscard]] shared_division division() const override { return division_; }
 
 private:
-  std::shared_ptr<gpu::executor> inner_;
   shared_division division_;
 };
 
@@ -155,24 +143,16 @@ TEST(LayerMoves, RequestsMoveMeanwhileBetweenInstancesToo) {
 }
 
 /// Notes the numbers of the steps that begin there.
-class noting_stage final : public gpu::executor {
+class noting_stage final : public wrapped_executor {
 public:
   noting_stage(std::shared_ptr<gpu::executor> inner, std::vector<std::uint64_t>& steps)
-      : inner_(std::move(inner)), steps_(steps) {}
-  [[nodiscard]] const gpu::executor_info& info() const noexcept override { return inner_->info(); }
+      : wrapped_executor(std::move(inner)), steps_(steps) {}
   [[nodiscard]] std::unique_ptr<gpu::forward> begin(protocols::step_input input) override {
     steps_.push_back(input.step);
     return inner_->begin(std::move(input));
   }
-  [[nodiscard]] protocols::memory_region key_region(std::uint32_t layer, protocols::block_id block) override {
-    return inner_->key_region(layer, block);
-  }
-  [[nodiscard]] protocols::memory_region value_region(std::uint32_t layer, protocols::block_id block) override {
-    return inner_->value_region(layer, block);
-  }
 
 private:
-  std::shared_ptr<gpu::executor> inner_;
   std::vector<std::uint64_t>& steps_;
 };
 

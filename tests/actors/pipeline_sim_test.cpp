@@ -1,6 +1,7 @@
 // Instances whose layers lie on several simulated devices, each with its actor: what the rest of the system sees.
 #include "actors/support/catalogue.hpp"
 #include "actors/support/mover.hpp"
+#include "actors/support/wrapped_executor.hpp"
 
 #include <gtest/gtest.h>
 
@@ -42,24 +43,16 @@ bool run_to_answers(sim_cluster& cluster, const std::vector<asked>& all) {
 }
 
 /// Its next step ends with an error, once.
-class breaking_stage final : public gpu::executor {
+class breaking_stage final : public wrapped_executor {
 public:
   breaking_stage(std::shared_ptr<gpu::executor> inner, std::shared_ptr<bool> breaks)
-      : inner_(std::move(inner)), breaks_(std::move(breaks)) {}
-  [[nodiscard]] const gpu::executor_info& info() const noexcept override { return inner_->info(); }
+      : wrapped_executor(std::move(inner)), breaks_(std::move(breaks)) {}
   [[nodiscard]] std::unique_ptr<gpu::forward> begin(protocols::step_input input) override {
     if (std::exchange(*breaks_, false)) throw std::runtime_error("the device fell off the bus");
     return inner_->begin(std::move(input));
   }
-  [[nodiscard]] protocols::memory_region key_region(std::uint32_t layer, protocols::block_id block) override {
-    return inner_->key_region(layer, block);
-  }
-  [[nodiscard]] protocols::memory_region value_region(std::uint32_t layer, protocols::block_id block) override {
-    return inner_->value_region(layer, block);
-  }
 
 private:
-  std::shared_ptr<gpu::executor> inner_;
   std::shared_ptr<bool> breaks_;
 };
 
