@@ -4,6 +4,7 @@
 #include "gpu/cpu/tiny_model.hpp"
 #include "gpu/model/adapter_files.hpp"
 #include "gpu/model/model_files.hpp"
+#include "gpu/pipeline/adapted_executor.hpp"
 #include "gpu/run_to_end.hpp"
 #include "gpu/swapped.hpp"
 
@@ -220,26 +221,10 @@ TEST_F(MovingLayers, TakeTheirPartOfAnAdapterAlong) {
   const auto directory = std::make_shared<model::adapter_directory>(folder.path());
   const auto which = directory->find("some");
   ASSERT_TRUE(which);
-  std::vector<std::shared_ptr<const void>> held;
-  const auto made_of = [&](const std::vector<std::shared_ptr<const cpu::packed_model>>& models) {
-    const auto store = std::make_shared<cpu::cpu_adapters>(directory, 1U << 24U);
-    store->serve(models);
-    const event came;
-    const auto asker = std::make_shared<const bool>(true);
-    store->load(*which, asker, [&](adapter_outcome outcome) {
-      EXPECT_EQ(outcome.error, "");
-      held.push_back(std::move(outcome.held));
-      came.set();
-    });
-    came.wait();
-    cpu::cpu_executor_settings settings;
-    settings.threads = 2;
-    settings.blocks = 8;
-    settings.adapters = store;
-    return make_cpu_executor(models, settings);
-  };
-  const auto one = made_of({pack_model(config_, weights_, 1)});
-  const auto many = made_of(pack_stages(config_, weights_, cut_layers(7, 2, layer_counts{2, 5}), 1));
+  const adapted_executor whole({pack_model(config_, weights_, 1)}, directory, *which, 1, 8);
+  const adapted_executor divided(pack_stages(config_, weights_, cut_layers(7, 2, layer_counts{2, 5}), 1), directory,
+                                 *which, 2, 8);
+  const auto &one = whole.of, &many = divided.of;
   const auto text = some_tokens(40, config_.vocabulary, 4);
   std::vector<protocols::sampled_token> plain;
   for (const auto& layers : {layer_counts{2, 5}, {6, 1}, {1, 6}, {4, 3}})

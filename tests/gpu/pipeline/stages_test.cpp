@@ -3,6 +3,7 @@
 #include "gpu/cpu/tiny_model.hpp"
 #include "gpu/model/adapter_files.hpp"
 #include "gpu/model/model_files.hpp"
+#include "gpu/pipeline/adapted_executor.hpp"
 #include "gpu/run_to_end.hpp"
 #include "gpu/swapped.hpp"
 
@@ -329,25 +330,8 @@ TEST(StagedModel, DrawsAndScoresAsOneDeviceWhateverASliceAsksFor) {
   const auto directory = std::make_shared<model::adapter_directory>(folder.path());
   const auto which = directory->find("some");
   ASSERT_TRUE(which);
-  std::vector<std::shared_ptr<const void>> held;
-  const auto made_of = [&](const std::vector<std::shared_ptr<const cpu::packed_model>>& models) {
-    const auto store = std::make_shared<cpu::cpu_adapters>(directory, 1U << 24U);
-    store->serve(models);
-    const event came;
-    const auto asker = std::make_shared<const bool>(true);
-    store->load(*which, asker, [&](adapter_outcome outcome) {
-      EXPECT_EQ(outcome.error, "");
-      held.push_back(std::move(outcome.held));
-      came.set();
-    });
-    came.wait();
-    cpu::cpu_executor_settings settings;
-    settings.threads = 3;
-    settings.blocks = 32;
-    settings.adapters = store;
-    return make_cpu_executor(models, settings);
-  };
-  const auto one = made_of(whole), many = made_of(parts);
+  const adapted_executor alone(whole, directory, *which, 3, 32), divided(parts, directory, *which, 3, 32);
+  const auto &one = alone.of, &many = divided.of;
   const auto text = some_tokens(60, c.vocabulary, 4);
   const auto blocks = [](std::uint32_t first) { return std::vector{first, first + 1, first + 2, first + 3}; };
 
