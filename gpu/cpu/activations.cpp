@@ -43,12 +43,13 @@ activations::activations(memory_pool& memory, const packed_model& model, storage
   deepest_ = std::max({model.width, model.attention_width, model.mlp_width});
   y_bytes_ = in_lines(std::size_t{gemm_rows_} * panels_per_piece * lanes * sizeof(float));
   // Tiles read activations as they are.
-  gemm_bytes_ = in_lines(std::max(gemm_scratch_bytes(tiles_ ? 1 : gemm_rows_, deepest_),
-                                  model.rounding ? rounded_bytes(gemm_rows_, deepest_) : 0));
+  gemm_bytes_ = in_lines(gemm_scratch_bytes(tiles_ ? 1 : gemm_rows_, deepest_));
   attention_bytes_ = in_lines(attention_scratch_floats(round_up(c.head_size, tile_depth)) * sizeof(float));
   normed_bytes_ = in_lines(std::size_t{private_rows_max} * model.width * sizeof(float));
+  rounded_bytes_ = model.rounding ? in_lines(rounded_bytes(private_rows_max, deepest_)) : 0;
   const std::size_t decoded = model.coded ? in_lines(decoded_bytes(activations_for(model.weights), deepest_)) : 0;
-  scratch_bytes_ = y_bytes_ + gemm_bytes_ + attention_bytes_ + normed_bytes_ + decoded + 5 * cache_line;
+  scratch_bytes_ =
+      y_bytes_ + gemm_bytes_ + attention_bytes_ + normed_bytes_ + rounded_bytes_ + decoded + 5 * cache_line;
   scratch_memory_ = memory.allocate(scratch_bytes_ * threads, "working memory");
 }
 
@@ -59,7 +60,8 @@ thread_scratch activations::of_thread(std::uint32_t index) const noexcept {
   own.gemm = base + y_bytes_;
   own.attention = reinterpret_cast<float*>(own.gemm + gemm_bytes_);
   own.normed = own.gemm + gemm_bytes_ + attention_bytes_;
-  own.decoded = own.normed + normed_bytes_;
+  own.rounded = own.normed + normed_bytes_;
+  own.decoded = own.rounded + rounded_bytes_;
   return own;
 }
 
@@ -106,6 +108,7 @@ void activations::reserve(std::uint32_t rows, std::uint32_t logits_rows) {
       attended = space.take(std::size_t{room} * model_.attention_width * activation);
       const std::size_t routed = std::size_t{room} * std::max(1U, c.mixture.chosen);
       inner = space.take(routed * model_.mlp_width * activation);
+      if (model_.rounding) rounded = space.take(rounded_bytes(routed, deepest_));
       if (c.mixture.experts > 0) {
         router = reinterpret_cast<float*>(space.take(std::size_t{room} * router_stride * sizeof(float)));
         gathered = space.take(routed * model_.width * activation);

@@ -20,6 +20,7 @@ struct thread_scratch {
   float* y = nullptr; ///< [gemm rows][panels_per_piece * 16]
   std::byte* gemm = nullptr;
   std::byte* decoded = nullptr; ///< of weights in codes only
+  std::byte* rounded = nullptr; ///< up to private_rows_max rows of the deepest product, of such only as round them
   float* attention = nullptr;
   std::byte* normed = nullptr; ///< packed activations of up to private_rows_max rows
 };
@@ -54,6 +55,7 @@ public:
   std::byte* queries = nullptr;  ///< for each kv head and slice packed [tokens * group][head width]
   std::byte* attended = nullptr; ///< packed [rows][attention width]
   std::byte* inner = nullptr;    ///< packed [rows][mlp width]; of experts [routed rows][mlp width], expert by expert
+  std::byte* rounded = nullptr;  ///< those of the product under way, where codes want them so
   float* cosine = nullptr;       ///< [rows][half width]
   float* sine = nullptr;
   float* last = nullptr; ///< residuals of the rows whose logits are computed
@@ -86,7 +88,7 @@ private:
   bool tiles_ = false;
   std::uint32_t deepest_ = 0;
   std::size_t scratch_bytes_ = 0;
-  std::size_t y_bytes_ = 0, gemm_bytes_ = 0, attention_bytes_ = 0, normed_bytes_ = 0;
+  std::size_t y_bytes_ = 0, gemm_bytes_ = 0, attention_bytes_ = 0, normed_bytes_ = 0, rounded_bytes_ = 0;
   allocation step_memory_;
   allocation logits_memory_;
   allocation scratch_memory_;

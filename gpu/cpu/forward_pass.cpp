@@ -197,11 +197,31 @@ void forward_pass::raise(adapted_product what, std::uint32_t row, const gemm_job
   }
 }
 
+rounded_rows forward_pass::round(team::member& self, const std::byte* a, std::uint32_t rows,
+                                 std::uint32_t depth) const {
+  const std::uint32_t units = rows * (depth / tile_depth);
+  if (rows <= private_rows_max) {
+    const auto own = rounded_in(parts_.memory.of_thread(self.index()).rounded, rows, depth);
+    parts_.kernels.round(activation_, a, units, own);
+    return own;
+  }
+  constexpr std::uint32_t units_per_piece = 128;
+  const auto to = rounded_in(parts_.memory.rounded, rows, depth);
+  share(self, pieces(units, units_per_piece), [&](std::uint32_t i) {
+    const std::uint32_t first = i * units_per_piece;
+    parts_.kernels.round(activation_, a + std::size_t{first} * tile_depth * bytes_of(activation_),
+                         std::min(units_per_piece, units - first), to.from(first));
+  });
+  self.barrier();
+  return to;
+}
+
 template <class Use>
 void forward_pass::product(team::member& self, const packed_matrix& w, const std::byte* a, std::uint32_t rows,
                            std::optional<adapted_product> adapted, const Use& use) const {
   if (plan_.adapted.empty()) adapted.reset();
   if (adapted) lower(self, *adapted, a);
+  const auto rounded = w.rounds() ? round(self, a, rows, w.depth) : rounded_rows{};
   const auto own = parts_.memory.of_thread(self.index());
   bool read = false; // by this thread, the same rows
   share(self, pieces(w.panels, panels_per_piece), [&](std::uint32_t i) {
@@ -217,6 +237,7 @@ void forward_pass::product(team::member& self, const packed_matrix& w, const std
     for (std::uint32_t row = 0; row < rows; row += parts_.memory.gemm_rows()) {
       job.rows = std::min(parts_.memory.gemm_rows(), rows - row);
       job.a = a + std::size_t{row} * w.depth * bytes_of(activation_);
+      job.rounded = rounded.from(std::size_t{row} * (w.depth / tile_depth));
       w.multiply(job, first, job.panels, parts_.kernels.gemm);
       if (adapted) raise(*adapted, row, job, first, parts_.memory.adapter_of_thread(self.index()));
       use(row, job.rows, first, job.panels, own.y, job.y_stride);

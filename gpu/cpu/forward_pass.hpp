@@ -89,6 +89,10 @@ private:
   void attend_rows(const thread_scratch& own, const query_piece& piece, std::uint32_t head, std::uint32_t layer) const;
   [[nodiscard]] std::byte* queries_of(const planned_slice& slice, std::uint32_t head) const;
 
+  /// Packed activations as codes want them; private to the thread for few rows. All threads have met since the product
+  /// before.
+  rounded_rows round(team::member& self, const std::byte* a, std::uint32_t rows, std::uint32_t depth) const;
+
   /// A product that adapters may add to.
   struct adapted_product {
     std::uint32_t layer = 0;
@@ -112,6 +116,14 @@ private:
   /// The experts of a layer, once the router has spoken; `a`: what they are given. residual += what they compute, over
   /// all devices. False: `failed_`.
   bool mixture(team::member& self, const packed_layer& w, const std::byte* a);
+  /// What all experts are given, expert by expert.
+  struct given_rows {
+    const std::byte* packed = nullptr;
+    rounded_rows rounded;  ///< where codes want them so
+    std::size_t value = 0; ///< bytes of one
+  };
+  given_rows given_to(team::member& self, const packed_layer& w, packed_matrix packed_mlp::*which,
+                      const std::byte* a) const;
   /// Its parts: what experts are given, expert by expert; their gates and ups; their downs, weighted, added to `to`.
   void gather(team::member& self, const std::byte* a);
   void raise_experts(team::member& self, const packed_layer& w) const;

@@ -20,11 +20,11 @@ bool amx_granted() noexcept {
 #endif
 }
 
-bool has_amx_bf16() noexcept {
-  // g++ 12's __builtin_cpu_supports knows no AMX. Leaf 7: EDX bit 22 AMX-BF16, bit 24 AMX-TILE.
+bool has_amx() noexcept {
+  // g++ 12's __builtin_cpu_supports knows no AMX. Leaf 7: EDX bit 22 AMX-BF16, bit 24 AMX-TILE, bit 25 AMX-INT8.
   std::uint32_t eax = 7, ebx = 0, ecx = 0, edx = 0;
   __asm__ volatile("cpuid" : "+a"(eax), "=b"(ebx), "+c"(ecx), "=d"(edx));
-  return (edx >> 22 & 1U) != 0 && (edx >> 24 & 1U) != 0;
+  return (edx >> 22 & 1U) != 0 && (edx >> 24 & 1U) != 0 && (edx >> 25 & 1U) != 0;
 }
 #endif
 
@@ -63,7 +63,7 @@ isa best_isa() noexcept {
       !__builtin_cpu_supports("avx512vl") || !__builtin_cpu_supports("avx512dq"))
     return isa::avx2;
   if (!__builtin_cpu_supports("avx512vnni")) return isa::avx512;
-  return has_amx_bf16() && amx_granted() ? isa::amx : isa::avx512_vnni;
+  return has_amx() && amx_granted() ? isa::amx : isa::avx512_vnni;
 #else
   return isa::scalar;
 #endif

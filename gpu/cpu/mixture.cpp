@@ -11,17 +11,28 @@ namespace godwit::gpu::cpu {
 namespace {
 
 /// `use(job, row)`: for all rows of an expert, as many at a time as a product may have.
-template <class Use>
-void for_rows(gemm_job job, const expert_rows& of, const std::byte* a, std::uint32_t most, std::size_t value,
-              const Use& use) {
+template <class Given, class Use>
+void for_rows(gemm_job job, const expert_rows& of, const Given& a, std::uint32_t most, const Use& use) {
   for (std::uint32_t row = 0; row < of.count; row += most) {
     job.rows = std::min(most, of.count - row);
-    job.a = a + (std::size_t{of.first} + row) * job.depth * value;
+    const std::size_t first = std::size_t{of.first} + row;
+    job.a = a.packed + first * job.depth * a.value;
+    job.rounded = a.rounded.from(first * (job.depth / tile_depth));
     use(job, row);
   }
 }
 
 } // namespace
+
+forward_pass::given_rows forward_pass::given_to(team::member& self, const packed_layer& w,
+                                                packed_matrix packed_mlp::*which, const std::byte* a) const {
+  const auto wanted = [&](const packed_mlp& expert) { return (expert.*which).rounds(); };
+  given_rows given{a, {}, bytes_of(activation_)};
+  if (std::ranges::any_of(w.experts, wanted))
+    given.rounded =
+        round(self, a, static_cast<std::uint32_t>(routing_.rows().size()), (w.experts.front().*which).depth);
+  return given;
+}
 
 void forward_pass::gather(team::member& self, const std::byte* a) {
   const std::size_t row_bytes = std::size_t{parts_.model.width} * bytes_of(activation_);
@@ -41,6 +52,7 @@ void forward_pass::gather(team::member& self, const std::byte* a) {
 void forward_pass::raise_experts(team::member& self, const packed_layer& w) const {
   const auto& model = parts_.model;
   const std::size_t value = bytes_of(activation_);
+  const auto given = given_to(self, w, &packed_mlp::gate_up, parts_.memory.gathered);
   const auto own = parts_.memory.of_thread(self.index());
   const auto experts = routing_.experts();
   const std::uint32_t panels = w.experts.front().gate_up.panels, each = pieces(panels, panels_per_piece);
@@ -58,21 +70,20 @@ void forward_pass::raise_experts(team::member& self, const packed_layer& w) cons
     job.decoded = own.decoded;
     job.fetch_ahead = fetch_ahead_;
     std::byte* const out = parts_.memory.inner + std::size_t{of.first} * model.mlp_width * value;
-    for_rows(job, of, parts_.memory.gathered, parts_.memory.gemm_rows(), value,
-             [&](const gemm_job& some, std::uint32_t row) {
-               matrix.multiply(some, first, some.panels, parts_.kernels.gemm);
-               swiglu_job gated;
-               gated.y = some.y;
-               gated.y_stride = some.y_stride;
-               gated.panels = some.panels;
-               gated.first_row = row;
-               gated.y_rows = some.rows;
-               gated.out = out;
-               gated.rows = of.count;
-               gated.width = model.mlp_width;
-               gated.first_column = first / 2 * lanes;
-               parts_.kernels.swiglu(activation_, gated);
-             });
+    for_rows(job, of, given, parts_.memory.gemm_rows(), [&](const gemm_job& some, std::uint32_t row) {
+      matrix.multiply(some, first, some.panels, parts_.kernels.gemm);
+      swiglu_job gated;
+      gated.y = some.y;
+      gated.y_stride = some.y_stride;
+      gated.panels = some.panels;
+      gated.first_row = row;
+      gated.y_rows = some.rows;
+      gated.out = out;
+      gated.rows = of.count;
+      gated.width = model.mlp_width;
+      gated.first_column = first / 2 * lanes;
+      parts_.kernels.swiglu(activation_, gated);
+    });
     // Columns that no kernel writes but products read; where they lie depends on who is routed where.
     if (first + job.panels == panels && written != model.mlp_width)
       for (std::uint32_t row = 0; row < of.count; ++row)
@@ -83,6 +94,7 @@ void forward_pass::raise_experts(team::member& self, const packed_layer& w) cons
 
 void forward_pass::lower_experts(team::member& self, const packed_layer& w, float* to) const {
   const auto& model = parts_.model;
+  const auto given = given_to(self, w, &packed_mlp::down, parts_.memory.inner);
   const auto own = parts_.memory.of_thread(self.index());
   const auto rows = routing_.rows();
   const auto weights = routing_.weights();
@@ -100,17 +112,16 @@ void forward_pass::lower_experts(team::member& self, const packed_layer& w, floa
       job.scratch = own.gemm;
       job.decoded = own.decoded;
       job.fetch_ahead = fetch_ahead_;
-      for_rows(job, of, parts_.memory.inner, parts_.memory.gemm_rows(), bytes_of(activation_),
-               [&](const gemm_job& some, std::uint32_t row) {
-                 matrix.multiply(some, first, some.panels, parts_.kernels.gemm);
-                 for (std::uint32_t r = 0; r < some.rows; ++r) {
-                   const auto entry = of.first + row + r;
-                   float* const y = some.y + r * some.y_stride;
-                   for (std::uint32_t c = 0; c < some.panels * lanes; ++c) y[c] *= weights[entry];
-                   parts_.kernels.add(to + std::size_t{rows[entry]} * model.width + std::size_t{first} * lanes,
-                                      model.width, y, some.y_stride, nullptr, 1, some.panels * lanes);
-                 }
-               });
+      for_rows(job, of, given, parts_.memory.gemm_rows(), [&](const gemm_job& some, std::uint32_t row) {
+        matrix.multiply(some, first, some.panels, parts_.kernels.gemm);
+        for (std::uint32_t r = 0; r < some.rows; ++r) {
+          const auto entry = of.first + row + r;
+          float* const y = some.y + r * some.y_stride;
+          for (std::uint32_t c = 0; c < some.panels * lanes; ++c) y[c] *= weights[entry];
+          parts_.kernels.add(to + std::size_t{rows[entry]} * model.width + std::size_t{first} * lanes, model.width, y,
+                             some.y_stride, nullptr, 1, some.panels * lanes);
+        }
+      });
     }
   });
 }

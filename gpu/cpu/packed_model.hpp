@@ -57,6 +57,10 @@ struct packed_matrix {
       with(in.kind, job);
     }
   }
+  /// Whether there are codes that are multiplied with rounded activations.
+  [[nodiscard]] bool rounds() const noexcept {
+    return std::ranges::any_of(pieces(), [](const piece& one) { return rounds_activations(one.code); });
+  }
   /// Whether all products read the activations in the same way.
   [[nodiscard]] bool one_way() const noexcept {
     return std::ranges::all_of(pieces(), [&](const piece& one) {

@@ -30,7 +30,13 @@ struct alignas(64) tile_config {
     rows[tile] = std::uint8_t(tile_rows);
     row_bytes[tile] = std::uint16_t(bytes);
   }
+  void use() const {
+    __asm__ volatile("" ::"r"(this) : "memory"); // g++ 12's intrinsic says that it reads the first eight bytes only
+    _tile_loadconfig(this);
+  }
 };
+
+#include "cpu/kernels/amx_dot.inl"
 
 // ---- matrix products -----------------------------------------------------------------------------------------------
 
@@ -48,7 +54,7 @@ void few_rows(const gemm_job& job) {
   tile_config config;
   for (int tile = 0; tile < 5; ++tile) config.set(tile, job.rows, 64);
   for (int tile = 5; tile < 8; ++tile) config.set(tile, 16, 64);
-  _tile_loadconfig(&config);
+  config.use();
   const auto* a = static_cast<const bf16*>(job.a);
   const auto* w = static_cast<const bf16*>(job.w);
   const std::size_t panel = std::size_t(job.depth) * 16, a_step = job.rows * 32;
@@ -156,7 +162,7 @@ void many_rows(const gemm_job& job) {
           for (const int tile : {0, 1, 4}) config.set(tile, upper, 64);
           for (const int tile : {2, 3, 5}) config.set(tile, lower ? lower : 1, 64);
           for (const int tile : {6, 7}) config.set(tile, 16, 64);
-          _tile_loadconfig(&config);
+          config.use();
           configured = upper * 32 + lower;
         }
         piece p;
@@ -185,7 +191,7 @@ void many_rows(const gemm_job& job) {
 }
 
 void gemm(storage kind, const gemm_job& job) {
-  if (rounds_activations(job.code)) return avx512_vnni_isa::gemm(kind, job);
+  if (rounds_activations(job.code)) return gemm_dot_tiles(kind, job);
   // One row gains nothing from tiles: it waits for memory, and plain loads keep more streams going.
   if (kind != storage::bf16 || job.rows == 1) return avx512_isa::gemm(kind, job);
   const auto by_tiles = [](const gemm_job& one) { one.rows <= 16 ? few_rows(one) : many_rows(one); };
@@ -207,7 +213,7 @@ struct tile_products {
     config.set(5, 16, 64);                                           // keys: 16 pairs of d x 16 tokens
     config.set(6, rows, 32);                                         // probabilities of 16 tokens
     config.set(7, 8, 64);                                            // values: 8 pairs of tokens x 16 d
-    _tile_loadconfig(&config);
+    config.use();
   }
   static void end() { _tile_release(); }
   static GODWIT_INLINE void put(probability* p, vec x) { store_bf16(p, x); }
@@ -252,15 +258,11 @@ void attention(storage kv, storage activations, const attention_job& job) {
 
 } // namespace
 
-const kernel_table amx_kernels{isa::amx,
-                               gemm,
-                               avx512_isa::norm,
-                               avx512_isa::swiglu,
-                               avx512_isa::kv_write,
-                               attention,
-                               avx512_isa::add,
-                               avx512_isa::copy,
-                               avx512_isa::exponential_of};
+const kernel_table amx_kernels{isa::amx,           gemm,
+                               avx512_isa::round,  avx512_isa::norm,
+                               avx512_isa::swiglu, avx512_isa::kv_write,
+                               attention,          avx512_isa::add,
+                               avx512_isa::copy,   avx512_isa::exponential_of};
 
 } // namespace godwit::gpu::cpu
 #endif

@@ -1,44 +1,22 @@
 // Products by sums of codes (table.hpp, coding::dot...). Included inside an unnamed namespace before gemm.inl.
 
-/// Rows of activations, rounded: for each 32 k of a row in the order of the packed tiles 32 codes, their step, and the
-/// sums of the first and of the other 16.
-struct rounded_rows {
-  const std::int8_t* codes;
-  const float* steps;
-  const std::int32_t* sums;
-};
-
 template <class Values>
-GODWIT_INLINE void round_activations(const typename Values::element* from, std::size_t units, std::int8_t* codes,
-                                     float* steps, std::int32_t* sums) {
+void round_activations(const typename Values::element* from, std::size_t units, rounded_rows to) {
   const vec most = set1(127.0F), least = set1(-127.0F);
-  for (std::size_t u = 0; u < units; ++u, from += 32, codes += 32, sums += 2) {
+  for (std::size_t u = 0; u < units; ++u, from += 32, to.codes += 32, to.sums += 2) {
     const vec first = Values::get(from), second = Values::get(from + 16);
     const float largest = reduce_max(max(max(first, sub(zero(), first)), max(second, sub(zero(), second))));
     // Nothing is made up of what is no number.
-    steps[u] = largest / 127.0F + reduce_add(add(sub(first, first), sub(second, second)));
+    to.steps[u] = largest / 127.0F + reduce_add(add(sub(first, first), sub(second, second)));
     const vec inverse = set1(largest > 0.0F ? 127.0F / largest : 0.0F);
     // What is no number becomes the least.
-    const auto put = [&](vec value, std::int8_t* to) {
-      return put_int8(min(max(mul(value, inverse), least), most), to);
+    const auto put = [&](vec value, std::int8_t* codes) {
+      return put_int8(min(max(mul(value, inverse), least), most), codes);
     };
-    sums[0] = put(first, codes);
-    sums[1] = put(second, codes + 16);
+    to.sums[0] = put(first, to.codes);
+    to.sums[1] = put(second, to.codes + 16);
+    to.totals[u] = float(to.sums[0] + to.sums[1]);
   }
-}
-
-GODWIT_INLINE rounded_rows round_rows(storage kind, const gemm_job& job) {
-  const std::size_t units = std::size_t(job.rows) * (job.depth / 32);
-  auto* codes = static_cast<std::int8_t*>(job.scratch);
-  auto* steps = reinterpret_cast<float*>(codes + units * 32);
-  auto* sums = reinterpret_cast<std::int32_t*>(steps + units);
-  if (!job.read) {
-    if (kind == storage::bf16)
-      round_activations<bf16_values>(static_cast<const std::uint16_t*>(job.a), units, codes, steps, sums);
-    else
-      round_activations<f32_values>(static_cast<const float*>(job.a), units, codes, steps, sums);
-  }
-  return {codes, steps, sums};
 }
 
 /// Rows x Panels outputs over some tiles. `unit`: of the first row in the first tile; `step`: units of a tile.
@@ -95,7 +73,8 @@ GODWIT_INLINE void dot_block(const rounded_rows& a, std::size_t unit, std::size_
         for (int r = 0; r < Rows; ++r) {
           vec t = mul(to_floats(dots[r][c]), load(scales));
           if constexpr (layout.offsets)
-            t = fma(load(scales + layout.offsets_at() / sizeof(float)), set1(float(sum_of(r))), t);
+            t = fma(load(scales + layout.offsets_at() / sizeof(float)),
+                    set1(halves == 2 ? float(sum_of(r)) : a.totals[unit + r]), t);
           sum[r][c] = fma(set1(a.steps[unit + r]), t, sum[r][c]);
         }
       }
@@ -128,7 +107,8 @@ void dot_panels(const gemm_job& job, const rounded_rows& a, std::uint32_t first,
   }
 }
 
-template <coding Code> void dot_codes(const gemm_job& job, const rounded_rows& a) {
+template <coding Code> void dot_codes(const gemm_job& job) {
+  const auto& a = job.rounded;
   constexpr std::size_t tile_bytes = layout_of(Code).bytes();
   const auto* w = static_cast<const std::byte*>(job.w);
   const std::uint32_t tiles = job.depth / 32;
@@ -158,25 +138,29 @@ template <coding Code> void dot_codes(const gemm_job& job, const rounded_rows& a
   }
 }
 
-void gemm_dot(storage kind, const gemm_job& job) {
-  const auto a = round_rows(kind, job);
-  switch (job.code) {
+/// Calls `act` with the way in which activations are multiplied with codes.
+template <class Act> void with_dot(coding code, const Act& act) {
+  switch (code) {
   case coding::dot4:
-    return dot_codes<coding::dot4>(job, a);
+    return act.template operator()<coding::dot4>();
   case coding::dot4_offset:
-    return dot_codes<coding::dot4_offset>(job, a);
+    return act.template operator()<coding::dot4_offset>();
   case coding::dot4_offset_halves:
-    return dot_codes<coding::dot4_offset_halves>(job, a);
+    return act.template operator()<coding::dot4_offset_halves>();
   case coding::dot8:
-    return dot_codes<coding::dot8>(job, a);
+    return act.template operator()<coding::dot8>();
   case coding::dot8_offset:
-    return dot_codes<coding::dot8_offset>(job, a);
+    return act.template operator()<coding::dot8_offset>();
   case coding::dot8_halves:
-    return dot_codes<coding::dot8_halves>(job, a);
+    return act.template operator()<coding::dot8_halves>();
   case coding::none:
   case coding::int4:
   case coding::int8:
   case coding::e4m3:
     break;
   }
+}
+
+[[maybe_unused]] void gemm_dot(const gemm_job& job) {
+  with_dot(job.code, [&]<coding Code>() { dot_codes<Code>(job); });
 }

@@ -5,6 +5,7 @@
 // The functions behind the tables, by instruction set; amx takes what it does not do better from avx512.
 #define GODWIT_KERNEL_ENTRIES                                                                                          \
   void gemm(storage, const gemm_job&);                                                                                 \
+  void round(storage, const void*, std::size_t, rounded_rows);                                                         \
   void norm(storage, const norm_job&);                                                                                 \
   void swiglu(storage, const swiglu_job&);                                                                             \
   void kv_write(storage, const kv_write_job&);                                                                         \

@@ -1,6 +1,10 @@
 // The entries of one instruction set. Included in its namespace, after the unnamed namespace with the templates.
 
 void gemm(storage kind, const gemm_job& job) { gemm_vectors(kind, job); }
+void round(storage activations, const void* from, std::size_t units, rounded_rows to) {
+  activations == storage::bf16 ? round_activations<bf16_values>(static_cast<const std::uint16_t*>(from), units, to)
+                               : round_activations<f32_values>(static_cast<const float*>(from), units, to);
+}
 void norm(storage activations, const norm_job& job) {
   activations == storage::bf16 ? norm_rows<bf16_values>(job) : norm_rows<f32_values>(job);
 }

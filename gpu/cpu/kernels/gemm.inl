@@ -191,7 +191,7 @@ template <class Meant> void gemm_coded(const gemm_job& job, const float* a) {
 }
 
 [[maybe_unused]] void gemm_vectors(storage kind, const gemm_job& job) {
-  if (rounds_activations(job.code)) return gemm_dot(kind, job);
+  if (rounds_activations(job.code)) return gemm_dot(job);
   const auto* a = kind == storage::bf16 ? widen_rows(job) : static_cast<const float*>(job.a);
   if (job.code != coding::none)
     return kind == storage::bf16 ? gemm_coded<bf16_values>(job, a) : gemm_coded<f32_values>(job, a);

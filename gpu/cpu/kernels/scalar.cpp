@@ -19,8 +19,8 @@ namespace {
 #include "cpu/kernels/entries.inl"
 } // namespace scalar_isa
 
-const kernel_table scalar_kernels{isa::scalar,        scalar_isa::gemm,     scalar_isa::norm,
-                                  scalar_isa::swiglu, scalar_isa::kv_write, scalar_isa::attention,
-                                  scalar_isa::add,    scalar_isa::copy,     scalar_isa::exponential_of};
+const kernel_table scalar_kernels{
+    isa::scalar,          scalar_isa::gemm,      scalar_isa::round, scalar_isa::norm, scalar_isa::swiglu,
+    scalar_isa::kv_write, scalar_isa::attention, scalar_isa::add,   scalar_isa::copy, scalar_isa::exponential_of};
 
 } // namespace godwit::gpu::cpu

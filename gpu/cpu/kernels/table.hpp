@@ -56,6 +56,21 @@ inline constexpr std::uint32_t query_rows_max = 128;
 /// Tokens whose probabilities share one pass of the softmax; positions are grouped by multiples of it.
 inline constexpr std::uint32_t softmax_tokens = 128;
 
+/// Packed activations, rounded: for each 32 k of a row, in the order in which they are packed, 32 codes, their step,
+/// and the sums of the first and of the other 16.
+struct rounded_rows {
+  std::int8_t* codes = nullptr;
+  float* steps = nullptr;
+  float* totals = nullptr;
+  std::int32_t* sums = nullptr;
+
+  /// From that unit of 32 k on.
+  [[nodiscard]] rounded_rows from(std::size_t unit) const noexcept {
+    if (codes == nullptr) return {};
+    return {codes + unit * tile_depth, steps + unit, totals + unit, sums + unit * 2};
+  }
+};
+
 /// y[r][c] = sum over k of a[r][k] * w[c][k].
 ///
 /// `a` packed: tiles of up to 16 rows, one after the other, each [depth / 32][rows of the tile][32].
@@ -68,7 +83,7 @@ inline constexpr std::uint32_t softmax_tokens = 128;
 /// bits. Of the others 8 quads: four k of a column after another, eight bits with 128 added, or of four bits 4 pairs of
 /// quads with the first one in the lower bits.
 struct gemm_job {
-  const void* a = nullptr;
+  const void* a = nullptr; ///< for codes that round activations unused: `rounded` has them
   std::uint32_t rows = 0;  ///< at most gemm_rows_max
   std::uint32_t depth = 0; ///< multiple of 32
   const void* w = nullptr; ///< first panel
@@ -76,6 +91,7 @@ struct gemm_job {
   std::uint32_t panels = 0;
   float* y = nullptr; ///< 64-byte aligned
   std::size_t y_stride = 0;
+  rounded_rows rounded;     ///< for codes that round activations: from the first of these rows on
   void* scratch = nullptr;  ///< gemm_scratch_bytes(rows, depth)
   void* decoded = nullptr;  ///< decoded_bytes(storage, depth), for weights in codes
   bool fetch_ahead = false; ///< of one row, in software: see `fetches_ahead`
@@ -174,6 +190,8 @@ struct attention_job {
 struct kernel_table {
   isa kind;
   void (*gemm)(storage, const gemm_job&);
+  /// Rounds some units of 32 activations, bf16 or f32.
+  void (*round)(storage activations, const void* from, std::size_t units, rounded_rows to);
   /// `activations`: bf16 or f32.
   void (*norm)(storage activations, const norm_job&);
   void (*swiglu)(storage activations, const swiglu_job&);
@@ -194,15 +212,21 @@ struct kernel_table {
   return std::size_t{(rows + lanes - 1) / lanes * lanes} * depth * sizeof(float);
 }
 
-/// The same for products of codes: for each 32 k of a row 32 codes, a step and two sums.
-[[nodiscard]] constexpr std::size_t rounded_bytes(std::uint32_t rows, std::uint32_t depth) noexcept {
-  return std::size_t{rows} * (depth / tile_depth) * (tile_depth + sizeof(float) + 2 * sizeof(std::int32_t));
+/// Bytes of rounded activations.
+[[nodiscard]] constexpr std::size_t rounded_bytes(std::size_t rows, std::uint32_t depth) noexcept {
+  return rows * (depth / tile_depth) * (tile_depth + 2 * sizeof(float) + 2 * sizeof(std::int32_t));
 }
-static_assert(rounded_bytes(1, tile_depth) <= gemm_scratch_bytes(1, tile_depth));
+/// Where they are in so many bytes, 64-byte aligned.
+[[nodiscard]] inline rounded_rows rounded_in(std::byte* room, std::size_t rows, std::uint32_t depth) noexcept {
+  const std::size_t units = rows * (depth / tile_depth);
+  auto* const steps = reinterpret_cast<float*>(room + units * tile_depth);
+  return {reinterpret_cast<std::int8_t*>(room), steps, steps + units,
+          reinterpret_cast<std::int32_t*>(steps + 2 * units)};
+}
 
 /// Panels whose codes are read at once for many rows.
 inline constexpr std::uint32_t decoded_panels = 4;
-/// Bytes a thread lends to gemm for what codes mean.
+/// Bytes a thread lends to gemm for what codes mean, 64-byte aligned.
 [[nodiscard]] constexpr std::size_t decoded_bytes(storage kind, std::uint32_t depth) noexcept {
   return std::size_t{decoded_panels} * lanes * depth * (kind == storage::bf16 ? 2 : 4);
 }

@@ -98,9 +98,13 @@ inline std::vector<float> product(isa kind, storage weights, const std::vector<f
   aligned<std::byte> decoded(decoded_bytes(weights, depth));
   aligned<float> y(std::size_t{s.rows} * columns);
   pack_activations(activations, x.data(), s.rows, s.depth, a.data());
+  aligned<std::byte> room(rounded_bytes(s.rows, depth));
+  const auto rounded = rounded_in(room.data(), s.rows, depth);
+  kernels_for(kind).round(activations, a.data(), std::size_t{s.rows} * (depth / tile_depth), rounded);
   for (std::uint32_t row = 0; row < s.rows; row += gemm_rows_max) {
     gemm_job job;
     job.a = a.data() + std::size_t{row} * depth * bytes_of(activations);
+    job.rounded = rounded.from(std::size_t{row} * (depth / tile_depth));
     job.rows = std::min(gemm_rows_max, s.rows - row);
     job.depth = depth;
     job.w = packed.data();

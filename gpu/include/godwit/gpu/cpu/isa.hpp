@@ -14,7 +14,7 @@ enum class isa : std::uint8_t {
   avx2,        ///< AVX2, FMA, F16C
   avx512,      ///< AVX-512 F, BW, VL, DQ
   avx512_vnni, ///< AVX-512 with VNNI, for codes of four and eight bits
-  amx          ///< these and AMX tiles for bf16
+  amx          ///< these and AMX tiles of bf16 and int8
 };
 
 [[nodiscard]] std::string to_string(isa value);
