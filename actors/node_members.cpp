@@ -88,6 +88,15 @@ void cluster_metrics::adopt(std::vector<protocols::store_status> stores) {
   stores_->all = std::move(stores);
 }
 
+protocols::store_report cluster_metrics::stores() const {
+  const std::lock_guard lock(stores_->mutex);
+  protocols::store_report sum;
+  for (auto& one : stores_->all)
+    std::apply([&](auto&... to) { std::apply([&](auto&... from) { ((to += from), ...); }, one.report.fields()); },
+               sum.fields());
+  return sum;
+}
+
 void node::leave(std::uint64_t key) { remove(key, leaves); }
 
 node::member_record* node::find_member(std::uint64_t key) {

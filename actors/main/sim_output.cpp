@@ -114,6 +114,13 @@ std::string to_table(const sim_setup& setup, const sim_report& r) {
                          : fmt::format("; {} swapped out, {:.0f} % of their tokens came back", r.swaps,
                                        100.0 * static_cast<double>(r.swapped_in_tokens) /
                                            static_cast<double>(std::max<std::uint64_t>(r.swapped_out_tokens, 1))));
+  if (const auto& s = r.store) {
+    out += fmt::format("{:<20}{} of {} tokens loaded that no prefix cache had; {} chunks filed, {} evicted", "KV store",
+                       s->hit_tokens, s->query_tokens, s->shards.filed_total, s->shards.evicted_total);
+    if (s->shards.disk_bytes > 0)
+      out += fmt::format("; disk: {} written, {} read", s->shards.disk_written_total, s->shards.disk_read_total);
+    out += '\n';
+  }
   out += fmt::format("{:<20}{} committed", "migrations", r.migrations);
   if (r.moved_waiting > 0) out += fmt::format(" ({} of requests that waited)", r.moved_waiting);
   if (!r.committed.empty()) out += ": " + list(r.committed);
@@ -202,6 +209,24 @@ std::string to_json(const sim_setup& setup, const sim_report& r) {
     part["swapped"] = r.swaps;
     part["swapped_out_tokens"] = r.swapped_out_tokens;
     part["swapped_in_tokens"] = r.swapped_in_tokens;
+  }
+  if (const auto& s = r.store) {
+    auto& part = (out["kv_store"] = json::object{{"query_tokens", s->query_tokens},
+                                                 {"hit_tokens", s->hit_tokens},
+                                                 {"bytes", s->shards.bytes},
+                                                 {"used_bytes", s->shards.bytes_used},
+                                                 {"filed_chunks", s->shards.filed_total},
+                                                 {"loaded_chunks", s->shards.loaded_total},
+                                                 {"evicted_chunks", s->shards.evicted_total},
+                                                 {"failed_transfers", s->shards.failed_total}})
+                     .as_object();
+    if (s->shards.disk_bytes > 0)
+      part["disk"] = json::object{{"bytes", s->shards.disk_bytes},
+                                  {"used_bytes", s->shards.disk_bytes_used},
+                                  {"written_chunks", s->shards.disk_written_total},
+                                  {"read_chunks", s->shards.disk_read_total},
+                                  {"evicted_chunks", s->shards.disk_evicted_total},
+                                  {"failures", s->shards.disk_failed_total}};
   }
   json::object stages;
   for (const auto& [count, migrations] : r.stages) stages[std::to_string(count)] = migrations;

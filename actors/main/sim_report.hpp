@@ -95,6 +95,14 @@ struct sim_report {
   std::uint64_t swaps = 0; ///< of the preemptions, those whose KV went to the host's memory
   double loss_s = 0;       ///< in all
 
+  /// Of the KV store, where there is one.
+  struct store_figures {
+    std::uint64_t query_tokens = 0; ///< that no prefix cache had, looked up there
+    std::uint64_t hit_tokens = 0;   ///< of these, loaded from there
+    protocols::store_report shards; ///< all together, as they reported last
+  };
+  std::optional<store_figures> store;
+
   std::uint64_t migrations = 0;
   std::map<std::string, std::uint64_t> committed; ///< by cause
   std::map<std::string, std::uint64_t> aborted;   ///< by reason

@@ -282,6 +282,7 @@ simulation_result run::take() {
   result_.layers = cluster_.layers();
   if (const auto* const central = cluster_.central()) result_.central = *central;
   result_.orders_given_up = metrics_->orders_given_up.value();
+  result_.store = metrics_->stores();
   if (faults_) {
     faults_->stop();
     result_.faults = faults_->books();
@@ -390,6 +391,8 @@ void run::reported(const protocols::load_report& report) {
   const bool goes_on = last.generation == report.generation && last.sequence > 0;
   result_.swapped_out_tokens += report.swapped_out_tokens_total - (goes_on ? last.swapped_out_tokens_total : 0);
   result_.swapped_in_tokens += report.swapped_in_tokens_total - (goes_on ? last.swapped_in_tokens_total : 0);
+  result_.store_query_tokens += report.store_query_tokens_total - (goes_on ? last.store_query_tokens_total : 0);
+  result_.store_hit_tokens += report.store_hit_tokens_total - (goes_on ? last.store_hit_tokens_total : 0);
   last = report;
 }
 

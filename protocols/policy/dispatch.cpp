@@ -147,8 +147,7 @@ std::optional<dispatch_choice> dispatcher::pick(const dispatch_demand& demand) {
 
   auto& books = accounts_[found.best];
   const auto& report = reports_[found.best];
-  if (looks_at_prefixes())
-    prefixes_.sent(report.instance, demand.prefix, report.blocks_total / (tokens_per_mark / tokens_per_block));
+  prefixes_.sent(report.instance, demand.prefix, report.blocks_total / (tokens_per_mark / tokens_per_block));
   auto load = load_of(demand, choice.why.prefix_tokens);
   choice.why.blocks = static_cast<std::uint32_t>(load.blocks);
   load.levels = bit_of(demand.execution_level);
@@ -266,7 +265,7 @@ const std::vector<dispatcher::place>& dispatcher::seen_by(const dispatch_demand&
 
 void dispatcher::look_for_prefix(const dispatch_demand& demand) {
   known_.clear();
-  if (demand.prefix.empty() || !looks_at_prefixes()) return;
+  if (demand.prefix.empty()) return;
   for (const auto& match : prefixes_.find(demand.prefix))
     if (const auto index = at(match.instance); index != finding::none)
       known_.push_back({index, match.marks * tokens_per_mark});
@@ -443,6 +442,7 @@ dispatcher::finding dispatcher::best_of(const std::vector<place>& places,
       }
     }
     if (found.candidates == 1) found.runner_up = places[found.best].rating;
+    if (!looks_at_prefixes()) return found;
     // Of equals.
     std::uint32_t most = 0;
     const double best = found.candidates > 0 ? places[found.best].rating : not_eligible;

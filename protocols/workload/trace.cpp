@@ -94,7 +94,12 @@ expected<trace, workload_error> read_trace(std::string_view text, trace_format f
     r.answer_tokens = read->answer_tokens;
     r.prefix_hashes = std::move(read->prefix_hashes);
   }
-  if (out.requests.empty()) return unexpected(workload_error{0, 0, "the trace holds no requests"});
+  if (out.requests.empty())
+    return unexpected(workload_error{0, 0,
+                                     out.skipped == 0
+                                         ? "the trace holds no requests"
+                                         : "the trace holds no requests: none of its " + std::to_string(out.skipped) +
+                                               " lines names tokens of a prompt and of an answer"});
   make_relative(out.requests);
   return out;
 }

@@ -69,16 +69,27 @@ TEST(SimCommand, ADiskKeepsWhatTheStoresMemoryHasNoRoomFor) {
       out << "]}\n";
     }
   }
-  const auto cached = [&](const std::string& more) {
+  const auto report = [&](const std::string& more) {
     const auto result = typed("--json --profile llama-2-70b-128k-h100 --instances 2 --policy round_robin --trace " +
                               trace.string() + " --kv-store-bytes 1GiB" + more);
     EXPECT_EQ(result.code, 0) << result.err;
-    const auto report = boost::json::parse(result.out).as_object();
-    return report.at("cached_tokens").to_number<std::uint64_t>();
+    return boost::json::parse(result.out).as_object();
   };
-  const auto without = cached(""), with = cached(" --kv-store-disk-bytes 100GiB");
-  EXPECT_LT(without, 9U * 512);
-  EXPECT_GT(with, 9U * 3500);
+  const auto cached = [&](const std::string& more) {
+    return report(more).at("cached_tokens").to_number<std::uint64_t>();
+  };
+  const auto of_store = [](const boost::json::object& from, const char* what) {
+    return from.at("kv_store").at(what).to_number<std::uint64_t>();
+  };
+  const auto without = report(""), with = report(" --kv-store-disk-bytes 100GiB");
+  EXPECT_LT(without.at("cached_tokens").to_number<std::uint64_t>(), 9U * 512);
+  EXPECT_FALSE(without.at("kv_store").as_object().contains("disk"));
+  EXPECT_GT(of_store(without, "evicted_chunks"), 0U);
+  EXPECT_GT(with.at("cached_tokens").to_number<std::uint64_t>(), 9U * 3500);
+  EXPECT_EQ(of_store(with, "hit_tokens"), with.at("cached_tokens").to_number<std::uint64_t>()) << "no cache has any";
+  EXPECT_GE(of_store(with, "query_tokens"), of_store(with, "hit_tokens"));
+  EXPECT_EQ(of_store(with, "loaded_chunks") * 64, of_store(with, "hit_tokens"));
+  EXPECT_GT(with.at("kv_store").at("disk").at("read_chunks").to_number<std::uint64_t>(), 0U);
   EXPECT_LT(cached(" --kv-store-disk-bytes 100GiB --kv-store-disk-rate 1e6"), 9U * 512) << "too slow to be of use";
   std::filesystem::remove(trace);
 }

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -57,6 +58,34 @@ TEST(SimCommand, TakesATraceFromAPipeAndSaysWhichLinesItLeftOut) {
   options.load.requests = 4;
   EXPECT_NE(simulate(options).out.find("note: the trace has 2 requests fewer than were asked for\n"),
             std::string::npos);
+}
+
+// Timers have the scheduler look for what is to move, and for who may be lost; a request's time goes by elsewhere.
+TEST(SimCommand, RecordingsTellWhereMovedRequestsSpentTheirTimeAndHowTheyEnded) {
+  const scratch folder("moved");
+  const auto file = (folder.path / "r.gwt").string(), csv = (folder.path / "r.csv").string();
+  const auto run =
+      typed("--json --lengths M-M --rate 5 --requests 120 --instances 3 --seed 3 --frontend-request-timeout "
+            "90s --record " +
+            file + " --csv " + csv);
+  ASSERT_EQ(run.code, 0) << run.err;
+  const auto report = boost::json::parse(run.out).as_object();
+  EXPECT_GT(report.at("migrations").at("committed").to_number<int>(), 5);
+  EXPECT_GT(report.at("failed").as_object().size(), 0U) << "some are to take too long";
+  const auto told = typed("slow --json --count 120 " + file, "trace");
+  ASSERT_EQ(told.code, 0) << told.err;
+  double all = 0, timers = 0, device = 0;
+  std::map<std::string, std::size_t> outcomes;
+  for (const auto& one : boost::json::parse(told.out).as_array()) {
+    all += one.at("duration_ns").to_number<double>();
+    timers += one.at("spent_ns").at("timer").to_number<double>();
+    device += one.at("spent_ns").at("device").to_number<double>();
+    ++outcomes[std::string(one.at("outcome").as_string())];
+  }
+  EXPECT_LT(timers, 0.02 * all);
+  EXPECT_GT(device, 0.3 * all);
+  EXPECT_EQ(outcomes["length"], report.at("answered").to_number<std::size_t>());
+  EXPECT_EQ(outcomes["timed_out"], report.at("failed").at("timed_out").to_number<std::size_t>());
 }
 
 } // namespace godwit::main::test

@@ -12,6 +12,12 @@ function category(model, i) {
   return name.startsWith('http.') ? 'http' : 'other';
 }
 
+// Whether a step says that it was for others alone. It names those it was for, the first 1,024.
+function isForOthers(model, step, name) {
+  const named = numbersIn(model.attribute(step, 'requests') ?? '');
+  return named.length > 0 && named.length < 1024 && !named.includes(name);
+}
+
 // The request that an event is about, also where only its other record says so: of a message that was sent and
 // delivered, or of what an answer answers.
 function aboutOf(model) {
@@ -146,11 +152,10 @@ class PathTimer {
     this.now = end;
   }
 
-  // What a span takes: a step that names others alone this request waited for in a queue.
+  // What a span takes: for steps that were for others alone this request waited in a queue.
   spentBy(i) {
     const how = category(this.model, i);
-    const named = how === 'device' ? numbersIn(this.model.attribute(i, 'requests') ?? '') : [];
-    return named.length > 0 && named.length < 1024 && !named.includes(this.entry.name) ? 'held' : how;
+    return how === 'device' && isForOthers(this.model, i, this.entry.name) ? 'held' : how;
   }
 
   // What the effect waited for after its cause had been handled.

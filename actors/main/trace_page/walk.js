@@ -1,8 +1,9 @@
 // The messages by which a model request got its last token, as runtime/trace/analysis/request_walk.cpp finds them.
 //
 // Causes alone do not lead there: a step of a device that serves several requests is caused by the step before it, and
-// so by whoever woke the engine; a decision for several requests is caused by the first one. So the walk goes up along
-// causes until before the request had come to where it is, and goes over to the message that brought it there.
+// so by whoever woke the engine; a decision for several requests is caused by the first one; a migration by a timer of
+// the scheduler. So the walk goes up along causes until before the request had come to where it is, or to such a timer,
+// and goes over to the message that brought it there, or to the last step that was for it there.
 class RequestWalk {
   constructor(model, entry) {
     this.model = model;
@@ -78,8 +79,11 @@ class RequestWalk {
       if (model.kind[i] !== kind.delivery) continue;
       const arrived = this.latest(this.arrivals, i);
       if (arrived < 0) continue;
+      // Where it was before it came to where it is now.
+      if (out.arrived >= 0 && model.begin[arrived] < model.begin[out.arrived]) continue;
       // On its own way there is nothing to go over to.
       out = arrived === i ? {done: false, last: 0, arrived: -1} : {done: false, last: path.length - 1, arrived};
+      if (model.message[i] === messageKind.timer && !this.ours(i)) break; // one of nobody, or of others
     }
     return out;
   }
@@ -95,6 +99,23 @@ class RequestWalk {
     return {last: 0, arrived: -1};
   }
 
+  // What an actor got of a step that was for the request: the step's output, or a message upon that.
+  cameOfItsStep(i) {
+    const {model} = this;
+    if (model.kind[i] !== kind.delivery) return false;
+    for (let n = 0, cause = model.cause[i]; n < 3 && cause >= 0; n++, cause = model.cause[cause])
+      if (model.kind[cause] === kind.span) return model.names[model.name[cause]] === 'device.step' && !isForOthers(model, cause, this.entry.name);
+    return false;
+  }
+
+  // While an actor had the request and `held` had not come yet, steps may have been for it.
+  progress(arrived, held) {
+    const {model} = this;
+    for (let i = held - 1; i >= arrived; i--)
+      if (model.receiver[i] === model.receiver[held] && model.begin[i] < model.begin[held] && this.cameOfItsStep(i)) return i;
+    return arrived;
+  }
+
   walk(last) {
     const path = [];
     const goneOver = new Set();
@@ -104,11 +125,13 @@ class RequestWalk {
       this.whole = found.done;
       if (this.whole) break;
       if (found.arrived < 0) found = this.guess(begun, path);
-      if (found.arrived < 0 || goneOver.has(found.arrived)) break;
-      goneOver.add(found.arrived);
+      if (found.arrived < 0) break;
+      const back = this.progress(found.arrived, path[found.last]);
+      if (goneOver.has(back)) break;
+      goneOver.add(back);
       path.length = found.last + 1;
       this.held.add(path[found.last]);
-      from = found.arrived;
+      from = back;
     }
     this.events = path.reverse();
   }

@@ -1,8 +1,15 @@
 #include "trace/analysis/request_walk.hpp"
 
+#include <godwit/runtime/trace/analysis/labels.hpp>
+
 #include <algorithm>
 
 namespace godwit::runtime::trace::analysis {
+
+bool is_for_others(const index& of, position step, std::uint64_t request) {
+  const auto named = numbers_in(attribute_of(of[step], "requests"));
+  return !named.empty() && named.size() < 1024 && std::ranges::find(named, request) == named.end();
+}
 
 request_walk::request_walk(const index& of, const model_request& request) : of_(of), request_(request) {
   look();
@@ -69,6 +76,9 @@ position request_walk::latest(const std::vector<position>& among, position at) c
   return found;
 }
 
+// A timer that is about nobody, or about others.
+bool request_walk::shared_timer(position p) const { return of_[p].message == message_kind::timer && !ours(p); }
+
 request_walk::climbed request_walk::climb(position from, std::vector<position>& path) const {
   climbed out;
   for (auto p = from; p != nowhere && path.size() <= of_.size(); p = of_.cause(p)) {
@@ -80,8 +90,11 @@ request_walk::climbed request_walk::climb(position from, std::vector<position>& 
     if (of_[p].kind != event_kind::delivery) continue;
     const auto arrived = latest(arrivals_, p);
     if (arrived == nowhere) continue;
+    // Where it was before it came to where it is now.
+    if (out.arrived != nowhere && of_.begin(arrived) < of_.begin(out.arrived)) continue;
     // On its own way there is nothing to go over to.
     out = arrived == p ? climbed{} : climbed{false, path.size() - 1, arrived};
+    if (shared_timer(p)) break;
   }
   return out;
 }
@@ -96,6 +109,24 @@ request_walk::climbed request_walk::guess(std::size_t from, const std::vector<po
   return {};
 }
 
+// What an actor got of a step that was for the request: the step's output, or a message upon that.
+bool request_walk::came_of_its_step(position p) const {
+  constexpr int messages_between = 3;
+  if (of_[p].kind != event_kind::delivery) return false;
+  auto cause = of_.cause(p);
+  for (int i = 0; i < messages_between && cause != nowhere; ++i, cause = of_.cause(cause))
+    if (of_[cause].kind == event_kind::span)
+      return of_.source().name_of(of_[cause]) == "device.step" && !is_for_others(of_, cause, request_.id);
+  return false;
+}
+
+// While an actor had the request and `held` had not come yet, steps may have been for it.
+position request_walk::progress(position arrived, position held) const {
+  for (auto p = held; p-- > arrived;)
+    if (of_[p].receiver == of_[held].receiver && of_.begin(p) < of_.begin(held) && came_of_its_step(p)) return p;
+  return arrived;
+}
+
 void request_walk::walk(position last) {
   std::vector<position> path;
   std::set<position> gone_over;
@@ -105,10 +136,12 @@ void request_walk::walk(position last) {
     whole_ = found.done;
     if (whole_) break;
     if (found.arrived == nowhere) found = guess(begun, path);
-    if (found.arrived == nowhere || !gone_over.insert(found.arrived).second) break;
+    if (found.arrived == nowhere) break;
+    const auto back = progress(found.arrived, path[found.last]);
+    if (!gone_over.insert(back).second) break;
     path.resize(found.last + 1);
     held_.insert(path[found.last]);
-    from = found.arrived;
+    from = back;
   }
   events_.assign(path.rbegin(), path.rend());
 }

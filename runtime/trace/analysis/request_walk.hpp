@@ -7,11 +7,15 @@
 
 namespace godwit::runtime::trace::analysis {
 
+/// Whether a step says that it was for others alone. It names those it was for, the first 1,024.
+[[nodiscard]] bool is_for_others(const index& of, position step, std::uint64_t request);
+
 /// Finds the messages by which a model request got its last token.
 ///
 /// Causes alone do not lead there: a step of a device that serves several requests is caused by the step before it, and
-/// so by whoever woke the engine; a decision for several requests is caused by the first one. So the walk goes up along
-/// causes until before the request had come to where it is, and goes over to the message that brought it there.
+/// so by whoever woke the engine; a decision for several requests is caused by the first one; a migration by a timer of
+/// the scheduler. So the walk goes up along causes until before the request had come to where it is, or to such a timer,
+/// and goes over to the message that brought it there, or to the last step that was for it there.
 class request_walk {
 public:
   request_walk(const index& of, const model_request& request);
@@ -35,8 +39,11 @@ private:
   [[nodiscard]] bool is(position p, std::string_view type) const;
   [[nodiscard]] position last_message() const;
   [[nodiscard]] position latest(const std::vector<position>& among, position at) const;
+  [[nodiscard]] bool shared_timer(position p) const;
   [[nodiscard]] climbed climb(position from, std::vector<position>& path) const;
   [[nodiscard]] climbed guess(std::size_t from, const std::vector<position>& path) const;
+  [[nodiscard]] bool came_of_its_step(position p) const;
+  [[nodiscard]] position progress(position arrived, position held) const;
   void walk(position last);
 
   const index& of_;

@@ -126,7 +126,7 @@ std::vector<std::uint64_t> numbers_in(std::string_view text) {
 
 std::vector<model_request> model_requests(const index& of) {
   std::map<std::uint64_t, model_request> all;
-  std::map<std::uint64_t, std::int64_t> over; // when they were
+  std::map<std::uint64_t, position> over; // the notes that they were
   for (position p = 0; p < of.size(); ++p) {
     if (is_http(of, p)) add_http(of, p, all);
     const auto id = of.about(p);
@@ -143,7 +143,7 @@ std::vector<model_request> model_requests(const index& of) {
     r.begin_ns = std::min(r.begin_ns, of.queued(p));
     r.end_ns = std::max(r.end_ns, of.end(p));
     if (r.client_id.empty() && of[p].kind == event_kind::note) r.client_id = attribute_of(of[p], "client_id");
-    if (is_last_note(of, p)) over[id] = of.cause(p) == nowhere ? of.end(p) : of.end(of.cause(p));
+    if (is_last_note(of, p)) over[id] = p;
   }
   std::vector<model_request> out;
   for (auto& [id, r] : all) {
@@ -154,7 +154,11 @@ std::vector<model_request> model_requests(const index& of) {
     } else {
       add_submission(of, r);
       // Somebody may ask for its history long after.
-      if (const auto end = over.find(id); end != over.end()) r.end_ns = std::min(r.end_ns, end->second);
+      if (const auto end = over.find(id); end != over.end()) {
+        const auto said = end->second, upon = of.cause(said);
+        r.end_ns = std::min(r.end_ns, of.end(upon == nowhere ? said : upon));
+        r.outcome = attribute_of(of[said], "what");
+      }
     }
     out.push_back(std::move(r));
   }

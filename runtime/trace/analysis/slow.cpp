@@ -34,16 +34,10 @@ private:
     now_ = until;
   }
 
-  // A step says whom it was for, the first 1,024; those that were for others alone this request waited for in a queue.
-  [[nodiscard]] bool is_for_others(position step) const {
-    const auto named = numbers_in(attribute_of(of_[step], "requests"));
-    return !named.empty() && named.size() < 1024 && std::ranges::find(named, out_.request.id) == named.end();
-  }
-
-  // What a span takes.
+  // What a span takes. For steps that were for others alone this request waited in a queue.
   [[nodiscard]] spent spent_by(position p) const {
     const auto name = std::string_view(of_.source().name_of(of_[p]));
-    if (name == "device.step" || name == "device.part") return is_for_others(p) ? spent::held : spent::device;
+    if (name == "device.step" || name == "device.part") return is_for_others(of_, p, out_.request.id) ? spent::held : spent::device;
     return name == "fabric.transfer" ? spent::transfer : spent::other;
   }
 

@@ -36,6 +36,32 @@ TEST(DispatchPrefix, OfEqualsTheOneThatWasSentTheBeginningIsNext) {
   }
 }
 
+TEST(DispatchPrefix, FirstTokensAreExpectedByItUnderEveryPolicy) {
+  const std::vector<block_hash> prefix{1, 2, 3, 4};
+  for (const auto name :
+       {"freeness", "infaas", "least_requests", "power_of_two", "round_robin", "cache_aware", "ttft"}) {
+    const auto policy = make_dispatcher(name, 1);
+    const auto idle = [&](std::uint64_t sequence) {
+      auto report = load_of(1, 0, 0, sequence);
+      report.pace.knows_prompts = true;
+      report.pace.token = 1e6;
+      policy->report(report);
+    };
+    idle(1);
+    const dispatch_demand demand{.tokens = 300, .prefix = prefix, .objectives = {.ttft_ns = 100'000'000}};
+    const auto first = policy->pick({.tokens = 300, .prefix = prefix});
+    ASSERT_TRUE(first) << name;
+    EXPECT_GT(first->why.ttft_ns, 250'000'000) << name;
+    idle(2);
+    auto hurried = demand;
+    hurried.objectives.refusable = true;
+    const auto second = policy->pick(hurried);
+    ASSERT_TRUE(second) << name << ": 44 tokens are left to compute";
+    EXPECT_EQ(second->why.prefix_tokens, 256U) << name;
+    EXPECT_LT(second->why.ttft_ns, 100'000'000) << name;
+  }
+}
+
 TEST(DispatchPrefix, TheLongerBeginningCountsMore) {
   const auto policy = make_dispatcher("freeness");
   all_idle(*policy, 1);

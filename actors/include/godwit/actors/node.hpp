@@ -34,6 +34,8 @@ struct cluster_metrics {
 
   /// The shards of the KV store, for the series `godwit_kv_store_*`.
   void adopt(std::vector<protocols::store_status> stores);
+  /// What they said last, all together.
+  [[nodiscard]] protocols::store_report stores() const;
 
 private:
   struct stores_told;

@@ -129,6 +129,9 @@ struct simulation_result {
   std::map<std::string, std::uint64_t> role_changes;         ///< by the new one
   std::uint64_t swapped_out_tokens = 0;                      ///< whose KV went to the hosts' memory
   std::uint64_t swapped_in_tokens = 0;                       ///< and came back from there
+  protocols::store_report store;                             ///< all shards of the KV store, as they reported last
+  std::uint64_t store_query_tokens = 0;                      ///< that the prefix caches lacked, looked up there
+  std::uint64_t store_hit_tokens = 0;                        ///< of these, loaded from there
   std::uint64_t moved_waiting = 0;               ///< of the committed: requests that had nothing to copy yet
   std::map<std::uint32_t, std::uint64_t> stages; ///< of the other committed ones: how many took so many
   std::vector<std::int64_t> stalls_ns;           ///< of these: from the batch until the commit's answer

@@ -15,7 +15,7 @@ struct model_request {
   std::uint64_t id = 0;
   std::string client_id;   ///< as its client sees it (`cmpl-...`); empty: not recorded
   std::string target;      ///< of its HTTP request
-  std::string outcome;     ///< its HTTP status, `abandoned`, or empty
+  std::string outcome;     ///< its HTTP status, `abandoned`, or without HTTP what its home noted at its end
   position http = nowhere; ///< its HTTP request's span
   position first = nowhere;
   position last = nowhere;
