@@ -46,6 +46,8 @@ bool cluster::shutdown(std::chrono::milliseconds grace) {
   return over_.wait_for(grace) == std::future_status::ready;
 }
 
+void cluster::end_soon() { host_.tell(node_, end_notice{}); }
+
 runtime::async::expected<protocols::cluster_status> cluster::status(bool with_requests) {
   return host_.ask(node_, std::chrono::seconds(30), status_query{with_requests});
 }

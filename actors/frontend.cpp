@@ -332,6 +332,10 @@ task<void> frontend::place(protocols::request_id id) {
       failed = choice; // one of us has older news than the other
     }
     full.clear();
+    if (topology_.ends && nobody_left()) {
+      fail(id, failure_kind::unavailable, "the server is shutting down");
+      co_return;
+    }
     if (now() >= deadline) {
       if (small.empty() && why_bare.empty())
         fail(id, failure_kind::unavailable, "no instance took the request in time");
@@ -357,6 +361,11 @@ bool frontend::others_come(const std::vector<protocols::instance_id>& than) cons
   return std::ranges::any_of(topology_.instances, [&](const instance_entry& entry) {
     return !entry.ready && !entry.draining && std::ranges::find(than, entry.instance) == than.end();
   });
+}
+
+bool frontend::nobody_left() const {
+  return std::ranges::none_of(topology_.instances,
+                              [](const instance_entry& entry) { return entry.takes_requests() || !entry.draining; });
 }
 
 bool frontend::settle(protocols::request_id id, const instance_entry& entry, protocols::epoch epoch,

@@ -39,6 +39,7 @@ runtime::behavior_of<node_interface> node::make_behavior() {
           [this](join_cluster& wish) { return admit(wish); },
           [this](member_news& news) { take_news(news); },
           [this](leave_cluster& notice) { leave(notice.key); },
+          [this](end_notice&) { decide(protocols::provisioning::head_ends{}); },
           [this](policy_order& order) { return set_policies(order); },
           [this](history_query& query) { return respond(history(std::move(query))); },
           [this](drain_instance& order) { return drain(order); },
@@ -196,6 +197,7 @@ topology node::view() const {
   out.instances = std::move(instances);
   std::ranges::sort(out.stores, {}, &store_entry::id);
   out.ordered = provisioning_.ordered();
+  out.ends = provisioning_.ends();
   out.hands_over = options_.scheduler.policies.hands_over();
   return out;
 }

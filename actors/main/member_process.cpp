@@ -180,11 +180,18 @@ bool member_process::drain(milliseconds timeout, const std::function<bool()>& hu
     if (left <= milliseconds(0) || hurry()) return false;
     auto order = actors::drain_instance{id, true};
     order.leaves = true;
-    const auto answer = system_->ask(at_first.head, std::min(left, connect_timeout), order);
-    if (!answer) return false;
-    if (!answer->error.empty()) { // the last one: what the others got rid of would be here
-      log_.info("instance {} does not drain: {}", id.value(), answer->error);
-      return false;
+    // Whoever ends a head and its members at once may tell the head a moment later.
+    constexpr milliseconds head_told_within{1000};
+    const auto asked = clock::now();
+    for (;;) {
+      const auto answer = system_->ask(at_first.head, std::min(left, connect_timeout), order);
+      if (!answer) return false;
+      if (answer->error.empty()) break;
+      if (clock::now() - asked >= std::min(head_told_within, left) || hurry()) {
+        log_.info("instance {} does not drain: {}", id.value(), answer->error); // what the others got rid of is here
+        return false;
+      }
+      std::this_thread::sleep_for(poll_interval);
     }
   }
   for (;;) {

@@ -272,7 +272,7 @@ std::optional<start_error> check_memory(const protocols::instance_status& instan
 
 std::uint32_t allow_connections(std::uint32_t connections, std::string_view whose, const runtime::log::logger& log) {
   // Files of the model and of the log, members, commands, and connections that are just being told 503.
-  constexpr rlim_t others = 512;
+  constexpr rlim_t others = 512, least = 40; // a small process at rest has some 32
   rlimit limit{};
   if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return connections;
   if (limit.rlim_cur < limit.rlim_max) {
@@ -281,7 +281,9 @@ std::uint32_t allow_connections(std::uint32_t connections, std::string_view whos
     ::getrlimit(RLIMIT_NOFILE, &limit);
   }
   if (limit.rlim_cur == RLIM_INFINITY) return connections;
-  const auto possible = limit.rlim_cur > 2 * others ? limit.rlim_cur - others : std::max<rlim_t>(limit.rlim_cur / 2, 1);
+  const auto possible = limit.rlim_cur > 2 * others  ? limit.rlim_cur - others
+                        : limit.rlim_cur > least + 1 ? (limit.rlim_cur - least) / 2
+                                                     : 1;
   if (possible >= connections) return connections;
   log.warning(
       "this process may have {} files open: {} is {}, and it can be {}; raise the limit (ulimit -n, LimitNOFILE)",

@@ -19,6 +19,13 @@ bool is_one_of_us(pid_t process) {
   return !program.empty() && program == std::filesystem::read_symlink("/proc/self/exe", ignored);
 }
 
+/// Whether it is another process's that lives.
+bool is_anothers(const std::string& path) {
+  pid_t owner = 0;
+  std::ifstream file(path);
+  return file >> owner && owner != ::getpid() && is_one_of_us(owner);
+}
+
 } // namespace
 
 ready_file::ready_file(std::string path, runtime::log::logger log) : path_(std::move(path)), log_(std::move(log)) {
@@ -40,6 +47,7 @@ bool ready_file::failed(const char* doing, const std::error_code& failure) {
 
 bool ready_file::write() {
   if (path_.empty()) return true;
+  if (is_anothers(path_)) return failed("write", std::make_error_code(std::errc::file_exists));
   const auto beside = path_ + ".new";
   std::error_code failure;
   {
@@ -52,9 +60,7 @@ bool ready_file::write() {
 }
 
 bool ready_file::remove() {
-  if (path_.empty()) return true;
-  pid_t owner = 0;
-  if (std::ifstream file(path_); file >> owner && owner != ::getpid() && is_one_of_us(owner)) return true;
+  if (path_.empty() || is_anothers(path_)) return true;
   std::error_code failure;
   std::filesystem::remove(path_, failure);
   return !failure || failed("remove", failure);

@@ -9,8 +9,8 @@ namespace godwit::main {
 
 /// A file that is there while this process takes requests, for whoever cannot ask it otherwise: the probe of a
 /// container or a script. It holds the process id. It appears whole, by renaming, and goes with its object; only a
-/// killed process leaves one, which the next one removes when it begins; a living process's is left alone. What cannot
-/// be written or removed is said in the log once, and tried again.
+/// killed process leaves one, which the next one removes when it begins; a living process's is left alone, and this
+/// one has none until that one's is gone. What cannot be written or removed is said in the log once, and tried again.
 class ready_file {
 public:
   /// Empty: there is none.

@@ -120,6 +120,7 @@ int serve(command_settings& options) {
   ready.set(false);
   bool hurried = false; // by the second signal, whatever it comes in
   const auto hurry = [&] { return hurried = hurried || stop.received(); };
+  node->end_soon();
   if (settings.runtime.drain_delay.count() > 0) {
     life.tell("going on, but unwell; a second signal ends it at once");
     node->linger(settings.runtime.drain_delay, hurry);

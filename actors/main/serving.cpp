@@ -285,6 +285,8 @@ void serving::linger(milliseconds time, const std::function<bool()>& hurry) {
   while (std::chrono::steady_clock::now() < until && !hurry()) std::this_thread::sleep_for(poll_interval);
 }
 
+void serving::end_soon() { cluster_->end_soon(); }
+
 bool serving::drain(milliseconds timeout, const std::function<bool()>& hurry) {
   edge_->drain();
   const auto done = std::make_shared<std::atomic<bool>>(false);

@@ -43,6 +43,8 @@ public:
   /// Until every instance of this process takes requests. `give_up` is asked a few times a second. The line says what
   /// went wrong; empty: given up.
   [[nodiscard]] std::optional<start_error> wait_ready(const std::function<bool()>& give_up);
+  /// Tells members that this process ends once what is open has ended.
+  void end_soon();
   /// Refuses new requests and waits for running ones. `hurry` is asked a few times a second. False: cut off.
   [[nodiscard]] bool drain(std::chrono::milliseconds timeout, const std::function<bool()>& hurry);
   /// Goes on for so long, or until somebody is in a `hurry`, but tells who asks after its health that it ends.

@@ -10,7 +10,10 @@ signals::signals(bool with_hangup) {
   sigemptyset(&set_);
   sigaddset(&set_, SIGINT);
   sigaddset(&set_, SIGTERM);
-  if (with_hangup) sigaddset(&set_, SIGHUP);
+  if (with_hangup) {
+    sigaddset(&set_, SIGHUP);
+    sigaddset(&set_, SIGUSR1);
+  }
   auto blocked = set_;
   sigaddset(&blocked, SIGUSR2);
   pthread_sigmask(SIG_BLOCK, &blocked, nullptr);
@@ -21,7 +24,7 @@ bool signals::received() {
   const timespec at_once{0, 0};
   for (;;) {
     const int which = sigtimedwait(&set_, nullptr, &at_once);
-    if (which != SIGHUP) return which > 0;
+    if (which != SIGHUP && which != SIGUSR1) return which > 0;
     if (on_hangup_) on_hangup_();
   }
 }

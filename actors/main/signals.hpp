@@ -8,11 +8,12 @@ namespace godwit::main {
 
 /// SIGINT and SIGTERM as something to ask for. Make it before any thread is started: they inherit the mask, so that no
 /// thread dies of the signals and they wait here. SIGUSR2 is blocked too, for main::trace_dumper; without one it does
-/// nothing. With SIGHUP, for a process that lasts, that is no end but something to do.
+/// nothing. With SIGHUP, for a process that lasts, that is no end but something to do; SIGUSR1 is the same, as
+/// those send it who rotate logs of other servers.
 class signals {
 public:
   explicit signals(bool with_hangup = false);
-  /// What is done on SIGHUP: by `received`, on its caller's thread.
+  /// What is done on SIGHUP and SIGUSR1: by `received`, on its caller's thread.
   void on_hangup(std::function<void()> act) { on_hangup_ = std::move(act); }
   /// True once for each SIGINT and SIGTERM that has come since. Does not wait.
   [[nodiscard]] bool received();

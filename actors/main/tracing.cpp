@@ -1,5 +1,6 @@
 #include "main/tracing.hpp"
 
+#include "main/output_file.hpp"
 #include "main/trace_settings.hpp"
 
 #include <spdlog/fmt/fmt.h>
@@ -7,6 +8,7 @@
 #include <algorithm>
 #include <bit>
 #include <chrono>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <utility>
@@ -101,7 +103,26 @@ void tracing::ended(const actors::ended_request& request) {
     dumper_->dump_because("slow-" + (request.client_id.empty() ? std::string("request") : request.client_id));
 }
 
+// The folder is made when the first dump is, and nothing is said then to whoever mistyped it.
+std::optional<start_error> tracing::why_no_dumps() const {
+  const auto& folder = settings_.trace.dump_dir;
+  std::error_code none;
+  auto there = std::filesystem::absolute(folder, none);
+  while (!std::filesystem::exists(there, none) && there.has_relative_path()) there = there.parent_path();
+  const auto why_not = why_not_writable((there / "godwit-dump").string());
+  if (!why_not) return std::nullopt;
+  if (folder != serve_settings{}.trace.dump_dir)
+    return start_error{"trace.dump_dir: cannot write into " + there.string() + ": " + *why_not +
+                           "; name a folder that can be written (--trace-dump-dir DIR)",
+                       2};
+  log_.warning("no dumps of the flight recorder: cannot write into {}: {} (--trace-dump-dir DIR)", there.string(),
+               *why_not);
+  return std::nullopt;
+}
+
 std::optional<start_error> tracing::begin() {
+  if (dumper_)
+    if (auto error = why_no_dumps()) return error;
   if (!recorder_ || settings_.trace.file.empty()) return std::nullopt;
   trace::file_recorder_settings how;
   how.file.bytes_max = settings_.trace.file_bytes_max;

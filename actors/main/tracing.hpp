@@ -64,6 +64,7 @@ public:
   std::optional<stored> end();
 
 private:
+  [[nodiscard]] std::optional<start_error> why_no_dumps() const;
   serve_settings settings_;
   runtime::log::logger log_;
   std::shared_ptr<runtime::trace::recorder> recorder_;

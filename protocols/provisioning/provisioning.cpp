@@ -155,6 +155,7 @@ std::string provisioning::why_not_drain(instance_id id) const {
   const auto* books = find(id);
   if (books == nullptr) return "there is no " + numbered(id);
   if (books->stopped()) return numbered(id) + " is stopped";
+  if (ends_) return {};
   for (const auto& [first, p] : processes_)
     for (const auto& other : p.instances)
       if (&other != books && other.takes_requests()) return {};
@@ -184,6 +185,10 @@ void provisioning::note_leaving(process& p) {
     else
       drain(instance_id{p.first.value() + static_cast<std::uint32_t>(i)}, leaving::by_hand);
   }
+}
+
+void provisioning::on(const head_ends&) {
+  if (!std::exchange(ends_, true)) changed();
 }
 
 void provisioning::on(const drain_wanted& e) {

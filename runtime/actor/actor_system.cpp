@@ -69,9 +69,14 @@ async::expected<std::uint16_t> actor_system::publish_actor(const actor_ref& whom
   if (!engine_->system().has_middleman()) return async::error{error_code::unsupported, "this system has no network"};
   auto bound = engine_->system().middleman().publish(caf::actor_cast<caf::actor>(detail::strong(whom)), port,
                                                      host.c_str(), true);
-  if (!bound)
-    return async::error{error_code::refused, "cannot listen on " + host + ":" + std::to_string(port) + ": " +
-                                                 engine_->system().render(bound.error())};
+  if (!bound) {
+    // It does not say why; mostly it is that.
+    const bool taken = bound.error() == caf::sec::cannot_open_port;
+    return async::error{error_code::refused,
+                        "cannot listen on " + host + ":" + std::to_string(port) + ": " +
+                            (taken ? "the port is in use, or the address is not this machine's, or not for this user"
+                                   : engine_->system().render(bound.error()))};
+  }
   return *bound;
 }
 

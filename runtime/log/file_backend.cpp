@@ -9,8 +9,13 @@
 #include <algorithm>
 #include <atomic>
 #include <condition_variable>
+#include <cstdio>
 #include <filesystem>
+#include <fstream>
 #include <mutex>
+#include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 namespace godwit::runtime::log {
@@ -38,7 +43,9 @@ protocols::expected<spdlog::sink_ptr, open_error> open_sink(const std::string& f
 /// Writes each line through, tells of lost ones, and acknowledges a flush, which spdlog's queue does not.
 class through_sink final : public spdlog::sinks::sink {
 public:
-  through_sink(spdlog::sink_ptr to, format style) : style_(style) { write_to(std::move(to)); }
+  through_sink(spdlog::sink_ptr to, const file_settings& settings) : file_(settings.file), style_(settings.style) {
+    write_to(std::move(to));
+  }
 
   void write_to(spdlog::sink_ptr to) {
     to->set_pattern("%v");
@@ -50,14 +57,13 @@ public:
   // Both on the writing thread only.
   void log(const spdlog::details::log_msg& line) override {
     const auto to = target();
+    if (!tell_unwritten(*to)) return fail(nullptr);
     tell_lost(*to);
-    to->log(line);
-    to->flush();
+    put(*to, line);
   }
   void flush() override {
     const auto to = target();
-    tell_lost(*to);
-    to->flush();
+    if (tell_unwritten(*to)) tell_lost(*to);
     const auto lock = std::lock_guard(mutex_);
     ++flushes_;
     flushed_.notify_all();
@@ -66,6 +72,8 @@ public:
   void set_pattern(const std::string&) override {}
   void set_formatter(std::unique_ptr<spdlog::formatter>) override {}
 
+  /// Lines that a full disk, or the like, had no room for.
+  [[nodiscard]] std::uint64_t unwritten_total() const noexcept { return unwritten_total_.load(); }
   [[nodiscard]] std::uint64_t flushes() {
     const auto lock = std::lock_guard(mutex_);
     return flushes_;
@@ -88,13 +96,58 @@ private:
     const auto message =
         std::to_string(lost - told_) + " lines were lost, since they came faster than they could be written";
     told_ = lost;
+    put(to, own_line(message));
+  }
+
+  // What was written of the first of them may have been half a line. False: still no room.
+  [[nodiscard]] bool tell_unwritten(spdlog::sinks::sink& to) {
+    if (unwritten_ == 0) return true;
+    const auto lost = std::exchange(unwritten_, 0);
+    if (!ends_with_a_line()) put(to, "");
+    if (unwritten_ == 0) put(to, own_line(std::to_string(lost) + " lines were lost, since they could not be written"));
+    const bool told = unwritten_ == 0;
+    if (told)
+      troubled_ = false;
+    else
+      unwritten_ = lost;
+    return told;
+  }
+
+  [[nodiscard]] bool ends_with_a_line() const {
+    if (std::error_code none; !std::filesystem::is_regular_file(file_, none)) return true;
+    auto in = std::ifstream(file_, std::ios::binary | std::ios::ate);
+    return in.tellg() <= 0 || (in.seekg(-1, std::ios::end), in.get()) == '\n';
+  }
+
+  [[nodiscard]] std::string own_line(std::string_view message) const {
     auto r = record();
     r.time = system_now();
     r.severity = level::warning;
     r.component = "log";
     r.message = message;
-    const auto line = to_line(r, style_);
-    to.log(spdlog::details::log_msg("", spdlog::level::info, line));
+    return to_line(r, style_);
+  }
+
+  void put(spdlog::sinks::sink& to, std::string_view line) {
+    put(to, spdlog::details::log_msg("", spdlog::level::info, spdlog::string_view_t(line.data(), line.size())));
+  }
+  void put(spdlog::sinks::sink& to, const spdlog::details::log_msg& line) {
+    try {
+      to.log(line);
+      to.flush();
+    } catch (const spdlog::spdlog_ex& e) {
+      fail(e.what());
+    }
+  }
+
+  // Once for each time that it happens, on the only other place that there is.
+  void fail(const char* why) {
+    ++unwritten_total_;
+    ++unwritten_;
+    if (!std::exchange(troubled_, true) && why != nullptr && !file_.empty()) {
+      const auto line = own_line("lines of the log are lost until there is room for them: " + std::string(why)) + "\n";
+      (void)std::fwrite(line.data(), 1, line.size(), stderr);
+    }
   }
 
   [[nodiscard]] std::size_t lost_by_now() const {
@@ -102,9 +155,13 @@ private:
     return queue ? queue->overrun_counter() : told_;
   }
 
+  const std::string file_;
   const format style_;
   std::weak_ptr<spdlog::details::thread_pool> queue_;
   std::size_t told_ = 0;
+  std::uint64_t unwritten_ = 0; // and not told in the file
+  bool troubled_ = false;       // which has been told on stderr
+  std::atomic<std::uint64_t> unwritten_total_{0};
   std::mutex mutex_;
   spdlog::sink_ptr to_; // with the lock; another one after a reopening
   std::condition_variable flushed_;
@@ -146,7 +203,7 @@ public:
     sink_->write_to(*std::move(to));
     return {};
   }
-  [[nodiscard]] std::uint64_t dropped() const override { return queue_->overrun_counter(); }
+  [[nodiscard]] std::uint64_t dropped() const override { return queue_->overrun_counter() + sink_->unwritten_total(); }
 
 private:
   [[nodiscard]] bool flushed() {
@@ -167,7 +224,7 @@ private:
 protocols::expected<std::shared_ptr<backend>, open_error> open_file(const file_settings& settings) {
   auto to = open_sink(settings.file);
   if (!to) return protocols::unexpected(to.error());
-  auto sink = std::make_shared<through_sink>(*std::move(to), settings.style);
+  auto sink = std::make_shared<through_sink>(*std::move(to), settings);
   return std::shared_ptr<backend>(std::make_shared<file_backend>(std::move(sink), settings));
 }
 

@@ -224,6 +224,29 @@ TEST(Drain, WhatCannotBeDrainedIsSaidInALine) {
   EXPECT_EQ(drain(cluster, 0), "") << "it loads, and stops at once";
 }
 
+// Nobody is left who could compute anew what the last one has.
+TEST(Drain, WhereTheHeadEndsTheLastOneDrainsTooAndWhatNobodyIsLeftForFailsAtOnce) {
+  for (std::uint64_t seed = 1; seed <= 5; ++seed) {
+    sim_cluster cluster(slow(seed, 2));
+    const auto all = submit_some(cluster, many);
+    cluster.run_for(300ms);
+    ASSERT_EQ(drain(cluster, 0), "");
+    ASSERT_NE(drain(cluster, 1), "");
+    cluster.cluster->end_soon();
+    cluster.run_for(1ms);
+    ASSERT_EQ(drain(cluster, 1), "");
+    cluster.run_for(1ms);
+    const auto late = cluster.submit(many, 20, 60);
+    cluster.run_for(200ms);
+    ASSERT_TRUE(late->failed) << "it waits for nobody";
+    EXPECT_EQ(late->failed->kind, actors::failure_kind::unavailable);
+    EXPECT_EQ(late->failed->message, "the server is shutting down");
+    ASSERT_TRUE(run_until_stopped(cluster, 1)) << "seed " << seed;
+    ASSERT_TRUE(cluster.run_until_ended(all)) << "seed " << seed;
+    expect_whole_answers(all, seed);
+  }
+}
+
 TEST(Drain, ItHappensWithoutASchedulerAndWithoutMigrationsToo) {
   sim_cluster cluster({.seed = 3, .instances = 2});
   const auto all = submit_some(cluster, many);

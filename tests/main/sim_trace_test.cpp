@@ -68,7 +68,7 @@ TEST(SimCommand, RecordingsTellWhereMovedRequestsSpentTheirTimeAndHowTheyEnded) 
       typed("--json --lengths M-M --rate 5 --requests 120 --instances 3 --seed 3 --frontend-request-timeout "
             "90s --record " +
             file + " --csv " + csv);
-  ASSERT_EQ(run.code, 0) << run.err;
+  ASSERT_EQ(run.code, 1) << run.err; // some are not answered
   const auto report = boost::json::parse(run.out).as_object();
   EXPECT_GT(report.at("migrations").at("committed").to_number<int>(), 5);
   EXPECT_GT(report.at("failed").as_object().size(), 0U) << "some are to take too long";
@@ -76,7 +76,8 @@ TEST(SimCommand, RecordingsTellWhereMovedRequestsSpentTheirTimeAndHowTheyEnded) 
   ASSERT_EQ(told.code, 0) << told.err;
   double all = 0, timers = 0, device = 0;
   std::map<std::string, std::size_t> outcomes;
-  for (const auto& one : boost::json::parse(told.out).as_array()) {
+  const auto paths = boost::json::parse(told.out);
+  for (const auto& one : paths.as_array()) {
     all += one.at("duration_ns").to_number<double>();
     timers += one.at("spent_ns").at("timer").to_number<double>();
     device += one.at("spent_ns").at("device").to_number<double>();

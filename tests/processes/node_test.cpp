@@ -383,6 +383,8 @@ TEST_F(Nodes, WhatCannotWorkEndsWithOneLineAndTheRightCode) {
   expect_end({"--join", "nowhere"}, 2, "is not HOST:PORT");
   expect_end({"--join", head.control(), "--instances", "0"}, 2, "nothing to bring");
   expect_end({"--join", head.control(), "--listen", "127.0.0.1:0"}, 2, "unknown flag --listen");
+  expect_end({"--join", head.control(), "--trace-dump-dir", "/dev/null/x"}, 2,
+             "trace.dump_dir: cannot write into /dev/null");
   expect_end({"--join", "127.0.0.1:1"}, 1, "cannot join 127.0.0.1:1: ");
   expect_end({"--join", head.url().substr(7)}, 1, "cannot join "); // an HTTP server
   expect_end({"--join", head.control()}, 1, "the head serves a context of 512 tokens, the member 2048");

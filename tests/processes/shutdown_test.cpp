@@ -85,6 +85,42 @@ TEST_F(Shutdown, WithTimeEnoughRunningRequestsHaveTheirWholeAnswersAndNoNewOneIs
   EXPECT_EQ(round.answers(), calm);
 }
 
+// A machine, or all of a cluster, is shut down.
+TEST_F(Shutdown, OfAHeadAndItsMembersAtOnceRunningRequestsHaveTheirWholeAnswers) {
+  served head({"--instances", "0", "--no-trace-flight", "--drain-timeout", "120s"});
+  ASSERT_TRUE(head.wait_ready()) << head.process.err();
+  const std::vector<std::string> one_thread{"--threads", "1", "--no-trace-flight", "--drain-timeout", "120s"};
+  joined first(head.control(), one_thread), second(head.control(), one_thread);
+  ASSERT_TRUE(first.wait_ready() && second.wait_ready()) << first.process.err() << second.process.err();
+  ASSERT_TRUE(head.wait_instances(2, 30s));
+  const auto questions = mixed_questions(6, 600);
+  const auto calm = ask_all(head.url(), questions);
+  round_of_answers round(head.url(), questions);
+  ASSERT_TRUE(round.wait_tokens(questions.size() * 2, 30s));
+  for (auto* const one : {&first.process, &second.process, &head.process}) one->signal(SIGTERM);
+  ASSERT_LT(round.tokens(), questions.size() * 600) << "they ended before the test began";
+  EXPECT_TRUE(round.wait_ended(120s));
+  for (auto* const one : {&first.process, &second.process, &head.process})
+    EXPECT_EQ(one->wait_exit(30s), 0) << one->err();
+  EXPECT_EQ(round.answers(), calm);
+}
+
+// Who computes is gone at once, and nobody else comes.
+TEST_F(Shutdown, WhatNoInstanceIsLeftForEndsBeforeTheTimeForRunningRequests) {
+  served head({"--instances", "0", "--no-trace-flight", "--drain-timeout", "120s"});
+  ASSERT_TRUE(head.wait_ready()) << head.process.err();
+  joined member(head.control(), {"--threads", "1", "--no-trace-flight"});
+  ASSERT_TRUE(member.wait_ready()) << member.process.err();
+  ASSERT_TRUE(head.wait_instances(1, 30s));
+  round_of_answers round(head.url(), long_questions());
+  ASSERT_TRUE(round.wait_tokens(20, 30s));
+  head.process.signal(SIGTERM);
+  ASSERT_TRUE(head.process.wait_line("draining", 10s));
+  member.process.signal(SIGKILL);
+  expect_nobody_finished(round);
+  (void)head.process.wait_exit(30s);
+}
+
 TEST_F(Shutdown, WithoutTimeEnoughRunningRequestsAreCutOff) {
   served head(with_drain_timeout("1s"));
   ASSERT_TRUE(head.wait_ready()) << head.process.err();

@@ -79,6 +79,9 @@ private:
   void admit(lane& chosen, socket s);
   /// In the place of the connection that has waited longest for a request, or not at all.
   void replace_idle(newcomer made);
+  [[nodiscard]] lane& longest_idle() noexcept;
+  /// Where the process may open no more files.
+  void close_longest_idle();
   void let_in(newcomer made);
   /// Where too much waits for readers; on the lane's thread.
   void make_room(lane& here);
@@ -146,6 +149,8 @@ awaitable<> server::impl::accept(std::shared_ptr<acceptor> a) {
     }
     if (!admitted) {
       // Out of file descriptors, most likely. Trying again at once would only burn a core.
+      if (ec == asio::error::no_descriptors || ec == boost::system::errc::too_many_files_open_in_system)
+        close_longest_idle();
       pause.expires_after(std::chrono::milliseconds(20));
       co_await pause.async_wait(as_value);
     }
@@ -165,20 +170,34 @@ void server::impl::admit(lane& chosen, socket s) {
   let_in(std::move(made));
 }
 
-// Each thread knows its own sessions alone, so that of the one that has waited longest is asked.
-void server::impl::replace_idle(newcomer made) {
-  const auto where = std::min_element(lanes_.begin(), lanes_.end(), [](const auto& a, const auto& b) {
+server::impl::lane& server::impl::longest_idle() noexcept {
+  return **std::min_element(lanes_.begin(), lanes_.end(), [](const auto& a, const auto& b) {
     return a->of_sessions.idle_since.load() < b->of_sessions.idle_since.load();
   });
-  asio::post((*where)->thread.get(), [this, &idle = (*where)->of_sessions.idle,
-                                      made = std::make_shared<newcomer>(std::move(made))] {
+}
+
+void server::impl::close_longest_idle() {
+  if (core_->settings.on_dropped)
+    core_->settings.on_dropped("", "a new one cannot be accepted: this process has all files open that it may have");
+  auto& where = longest_idle();
+  asio::post(where.thread.get(), [&idle = where.of_sessions.idle] {
     const auto found = std::find_if(idle.begin(), idle.end(), [](session* s) { return s->idle(); });
-    if (found != idle.end() && (*found)->make_way()) return let_in(std::move(*made));
-    core_->addresses.leave(made->peer.address());
-    if (core_->settings.on_dropped)
-      core_->settings.on_dropped(to_string(made->peer), "there are http.connections_max, and all are in use");
-    turn_away(std::move(*made), session::refusal::full);
+    if (found != idle.end()) (void)(*found)->make_way();
   });
+}
+
+// Each thread knows its own sessions alone, so that of the one that has waited longest is asked.
+void server::impl::replace_idle(newcomer made) {
+  auto& where = longest_idle();
+  asio::post(
+      where.thread.get(), [this, &idle = where.of_sessions.idle, made = std::make_shared<newcomer>(std::move(made))] {
+        const auto found = std::find_if(idle.begin(), idle.end(), [](session* s) { return s->idle(); });
+        if (found != idle.end() && (*found)->make_way()) return let_in(std::move(*made));
+        core_->addresses.leave(made->peer.address());
+        if (core_->settings.on_dropped)
+          core_->settings.on_dropped(to_string(made->peer), "there are http.connections_max, and all are in use");
+        turn_away(std::move(*made), session::refusal::full);
+      });
 }
 
 // Not the one that comes last: whoever reads is through in a moment, and would pay for those who do not. As above, the

@@ -48,6 +48,7 @@ function requestTable(model) {
   for (let i = 0; i < model.count; i++) {
     const step = isStep(model, i);
     if (category(model, i) === 'http') takeHttp(model, table, i);
+    if (isNote(model, i, 'ownership')) takeEnd(table[model.about[i]], model.attribute(i, 'what') ?? '');
     const entry = table[model.about[i]];
     if (model.about[i] !== 0 && !(step && entry.own.length === 0)) entry.own.push(i);
     if (step) for (const name of numbersIn(model.attribute(i, 'requests') ?? '')) {
@@ -58,6 +59,15 @@ function requestTable(model) {
   model.table = table.slice(1).filter((entry) => entry.own.length > 0 || entry.http >= 0);
   for (const entry of model.table) timesOf(model, entry);
   return model.table;
+}
+
+const isNote = (model, i, name) => model.kind[i] === kind.note && model.names[model.name[i]] === name;
+
+// What its home notes as it gives a request up; other notes of ownership are of one that goes on.
+function takeEnd(entry, what) {
+  if (entry.http >= 0 || !['stop', 'length', 'cancelled', 'timed_out', 'overloaded', 'rejected', 'error'].includes(what)) return;
+  entry.status = what;
+  entry.broken = ['stop', 'length'].includes(what) ? '' : what;
 }
 
 function takeHttp(model, table, i) {

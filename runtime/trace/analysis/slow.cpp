@@ -37,7 +37,8 @@ private:
   // What a span takes. For steps that were for others alone this request waited in a queue.
   [[nodiscard]] spent spent_by(position p) const {
     const auto name = std::string_view(of_.source().name_of(of_[p]));
-    if (name == "device.step" || name == "device.part") return is_for_others(of_, p, out_.request.id) ? spent::held : spent::device;
+    if (name == "device.step" || name == "device.part")
+      return is_for_others(of_, p, out_.request.id) ? spent::held : spent::device;
     return name == "fabric.transfer" ? spent::transfer : spent::other;
   }
 

@@ -48,12 +48,12 @@ TEST(DispatchPrefix, FirstTokensAreExpectedByItUnderEveryPolicy) {
       policy->report(report);
     };
     idle(1);
-    const dispatch_demand demand{.tokens = 300, .prefix = prefix, .objectives = {.ttft_ns = 100'000'000}};
     const auto first = policy->pick({.tokens = 300, .prefix = prefix});
     ASSERT_TRUE(first) << name;
     EXPECT_GT(first->why.ttft_ns, 250'000'000) << name;
     idle(2);
-    auto hurried = demand;
+    dispatch_demand hurried{.tokens = 300, .prefix = prefix};
+    hurried.objectives.ttft_ns = 100'000'000;
     hurried.objectives.refusable = true;
     const auto second = policy->pick(hurried);
     ASSERT_TRUE(second) << name << ": 44 tokens are left to compute";

@@ -10,9 +10,11 @@
 #include <future>
 #include <sstream>
 #include <thread>
+#include <vector>
 
 #include <csignal>
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -125,6 +127,43 @@ TEST_F(FileBackend, AWriterGoesOnWhenNobodyTakesItsLinesAndTheLossIsTold) {
   ::close(reader);
   EXPECT_THAT(text, HasSubstr("lines were lost"));
   EXPECT_THAT(text, HasSubstr("the last line"));
+}
+
+// A disk that is full, and is not any more.
+TEST_F(FileBackend, WhereADiskWasFullLinesAreWholeAgainAndTheLostOnesAreCounted) {
+  for (const auto style : {format::text, format::json}) {
+    auto settings = file_settings();
+    settings.file = folder_ / (style == format::json ? "json" : "text");
+    settings.style = style;
+    auto to = open_file(settings).value();
+    auto log = logger(to, level_filter(level::info)).component("test");
+    log.info("before {}", std::string(1000, '.')); // or what is said on stderr would have no room in its file, either
+    log.flush();
+    rlimit mine{};
+    ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &mine), 0);
+    auto full = mine;
+    full.rlim_cur = std::filesystem::file_size(settings.file) + 10; // room for half a line
+    std::signal(SIGXFSZ, SIG_IGN);
+    ::testing::internal::CaptureStderr();
+    ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &full), 0);
+    for (int i = 0; i < 5; ++i) log.info("lost {}", i);
+    log.flush();
+    ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &mine), 0);
+    const auto told = ::testing::internal::GetCapturedStderr();
+    EXPECT_EQ(std::count(told.begin(), told.end(), '\n'), 1) << told;
+    EXPECT_THAT(told, HasSubstr("lines of the log are lost until there is room for them"));
+    EXPECT_GE(to->dropped(), 5U);
+    log.info("after");
+    log.flush();
+    std::vector<std::string> lines;
+    std::istringstream text(read(settings.file));
+    for (std::string line; std::getline(text, line);) lines.push_back(line);
+    ASSERT_EQ(lines.size(), 4U) << read(settings.file);
+    EXPECT_THAT(lines[0], HasSubstr("before"));
+    EXPECT_EQ(lines[1].size(), 10U) << "what had room";
+    EXPECT_THAT(lines[2], HasSubstr("5 lines were lost, since they could not be written"));
+    EXPECT_THAT(lines[3], HasSubstr("after"));
+  }
 }
 
 // `godwit serve 2>&1 | less`, or a log driver that hangs.

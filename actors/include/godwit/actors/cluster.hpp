@@ -33,6 +33,10 @@ public:
   /// simulated world it does not wait; its actors end when the world runs, and a later call says so.
   bool shutdown(std::chrono::milliseconds grace);
 
+  /// Says that this will be shut down once what is open has ended: members that end, too, finish what they have, the
+  /// last of them as well, and what no instance is left for fails at once.
+  void end_soon();
+
   [[nodiscard]] const std::shared_ptr<frontend_gate>& gate() const noexcept { return gate_; }
   [[nodiscard]] const runtime::handle<node_interface>& node() const noexcept { return node_; }
   /// Whether the node runs. Nothing but shutdown and the host's own end should end it, but whoever reaches a control

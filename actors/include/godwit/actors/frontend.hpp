@@ -248,6 +248,8 @@ private:
   void finish(protocols::request_id id, protocols::finish_reason reason);
   /// No instance can take it: the largest pool has so many blocks, or, where `lacking` says why, none has its adapter.
   void fail_unfit(protocols::request_id id, std::uint64_t largest, const std::string& lacking);
+  /// Nobody takes requests, or will.
+  [[nodiscard]] bool nobody_left() const;
   /// Whether an instance is starting that is none of these.
   [[nodiscard]] bool others_come(const std::vector<protocols::instance_id>& than) const;
   void fail(protocols::request_id id, failure_kind kind, std::string message);

@@ -114,6 +114,7 @@ struct topology {
   runtime::handle<scheduler_interface> scheduler;
   runtime::handle<frontend_interface> frontend;
   std::uint32_t ordered = 0;       ///< instances that autoscaling has ordered and that are not among these yet
+  bool ends = false;               ///< the head was told to end: no instance comes any more
   bool hands_over = true;          ///< prefill instances do, by the policies in force; where not, all are as mixed
   std::vector<store_entry> stores; ///< by id; at most kv_store_settings::shards_max
 
@@ -123,7 +124,7 @@ struct topology {
                                      [](const instance_entry& e, protocols::instance_id i) { return e.instance < i; });
     return at != instances.end() && at->instance == id ? &*at : nullptr;
   }
-  auto fields() { return std::tie(version, instances, scheduler, frontend, ordered, hands_over, stores); }
+  auto fields() { return std::tie(version, instances, scheduler, frontend, ordered, ends, hands_over, stores); }
 };
 
 /// Asks an instance to get its model ready; answered when it is.
@@ -216,6 +217,12 @@ struct status_query {
   status_query() noexcept {}
   explicit status_query(bool requests) noexcept : with_requests(requests) {}
   auto fields() { return std::tie(with_requests); }
+};
+
+/// Says that the head's process was told to end: what runs is finished, and nobody comes any more.
+struct end_notice {
+  end_notice() noexcept {}
+  auto fields() { return std::tie(); }
 };
 
 /// For embedders and tests: who is there now?
@@ -345,7 +352,7 @@ struct frontend_interface
 struct node_interface
     : runtime::interface<protocols::cluster_status(status_query), void(kill_instance), topology(topology_query),
                          protocols::migration_report(migrate_request), join_answer(join_cluster), void(member_news),
-                         void(leave_cluster),
+                         void(leave_cluster), void(end_notice),
                          // scheduling
                          policy_answer(policy_order), protocols::request_history(history_query),
                          drain_answer(drain_instance), void(scaling_wish), role_answer(role_order), void(role_wish),
@@ -395,6 +402,7 @@ GODWIT_LOCAL_MESSAGE(godwit::actors::withdraw_request)
   X(godwit::actors::dump_part)                                                                                         \
   X(godwit::actors::dump_part_query)                                                                                   \
   X(godwit::actors::dumped_file)                                                                                       \
+  X(godwit::actors::end_notice)                                                                                        \
   X(godwit::actors::frontend_counts)                                                                                   \
   X(godwit::actors::generate_order)                                                                                    \
   X(godwit::actors::history_query)                                                                                     \

@@ -99,8 +99,9 @@ public:
     std::string why;
   };
   struct time_passed {};
-  using event =
-      std::variant<process_joined, process_news, process_left, drain_wanted, scaling_wanted, order_failed, time_passed>;
+  struct head_ends {}; ///< with all that it has: then the last instance that takes requests may drain, too
+  using event = std::variant<process_joined, process_news, process_left, drain_wanted, scaling_wanted, order_failed,
+                             time_passed, head_ends>;
 
   // Effects.
   struct tell_all {};     ///< what `draining` and `ordered` say has changed
@@ -149,6 +150,8 @@ public:
   [[nodiscard]] bool draining(instance_id id) const noexcept;
   /// Instances that are ordered and of which nothing is to be seen yet.
   [[nodiscard]] std::uint32_t ordered() const noexcept;
+  /// Whether the head was told to end.
+  [[nodiscard]] bool ends() const noexcept { return ends_; }
   [[nodiscard]] std::uint32_t orders() const noexcept { return static_cast<std::uint32_t>(orders_.size()); }
   [[nodiscard]] std::optional<std::int64_t> oldest_order() const noexcept;
   [[nodiscard]] std::uint64_t scaled_out_total() const noexcept { return scaled_out_; }
@@ -208,6 +211,7 @@ private:
   void on(const scaling_wanted& e);
   void on(const order_failed& e);
   void on(const time_passed& e);
+  void on(const head_ends& e);
 
   [[nodiscard]] bool was_ordered(std::string_view name) const;
   void scale_out();
@@ -238,6 +242,7 @@ private:
   [[nodiscard]] instance_books* find(instance_id id) noexcept;
 
   provisioning_settings settings_;
+  bool ends_ = false;
   std::int64_t now_ = 0;
   effects out_;                              ///< of this step
   std::map<instance_id, process> processes_; ///< that are there, by their first instance
