@@ -59,7 +59,7 @@ std::uint64_t parameters_with(const model::config& c, std::uint32_t experts) noe
   const auto q = std::uint64_t{c.heads} * c.head_size;
   const auto kv = std::uint64_t{c.kv_heads} * c.head_size;
   const auto mlp = 3 * hidden * c.intermediate;
-  auto layer = 2 * hidden * q + 2 * hidden * kv + 2 * hidden;
+  auto layer = 2 * hidden * q + 2 * hidden * kv + (c.post_norms ? 4 : 2) * hidden;
   layer += c.mixture.experts > 0 ? experts * mlp + c.mixture.experts * hidden : mlp;
   if (c.qkv_bias) layer += q + 2 * kv;
   if (c.qk_norm) layer += 2 * std::uint64_t{c.head_size};
@@ -82,6 +82,13 @@ std::string rope_in_words(const model::rope_config& rope) {
                        rope.attention_factor);
   if (rope.scaling == model::rope_config::scaling_kind::factors && !rope.factors.empty())
     out += fmt::format(", pairs of a head slower by {:g} to {:g}", rope.factors.front(), rope.factors.back());
+  return out;
+}
+
+std::string window_in_words(const model::config& c) {
+  auto out = fmt::format("{} tokens", *c.sliding_window);
+  if (!c.windowed.empty())
+    out += fmt::format(" in {} of {} layers", std::count(c.windowed.begin(), c.windowed.end(), true), c.layers);
   return out;
 }
 
@@ -109,7 +116,9 @@ std::string table_of(const model::model_directory& m) {
   if (c.mixture.experts > 0)
     rows.emplace_back("experts", fmt::format("{} a layer, {} for each token; {} parameters compute it",
                                              c.mixture.experts, c.mixture.chosen, in_words(parameters_for_a_token(c))));
-  if (c.sliding_window) rows.emplace_back("sliding window", fmt::format("{} tokens", *c.sliding_window));
+  if (c.sliding_window) rows.emplace_back("sliding window", window_in_words(c));
+  if (c.window_rope) rows.emplace_back("of these layers", "rotary embedding of " + rope_in_words(*c.window_rope));
+  if (model::leaves_images_aside(c)) rows.emplace_back("left aside", "what sees images: texts alone are answered");
   auto out = std::string{};
   for (const auto& [name, value] : rows) out += fmt::format("{:<18}{}\n", name, value);
   return out;

@@ -79,6 +79,7 @@ int run_node(node_command_options& options) {
   auto model = open_served_model(options.settings.model, settings.model.quantization);
   if (!model) return fail(model.error().line, model.error().exit_code);
   warn_of_kv_scales(settings, *model, log->component("device"));
+  tell_of_images(*model, log->component("device"));
   auto device = choose_device(settings, log->component("device"));
   if (!device) return fail(device.error().line, 1);
   tracing records(settings, {"node", process_name(settings), options.settings.model}, log->component("trace"));

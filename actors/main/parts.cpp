@@ -62,6 +62,11 @@ void warn_of_kv_scales(const serve_settings& settings, const gpu::model::model_d
         "are kept as that");
 }
 
+void tell_of_images(const gpu::model::model_directory& model, const runtime::log::logger& log) {
+  if (gpu::model::leaves_images_aside(model.configuration))
+    log.info("the model's files have a part that sees images, which is left aside: texts alone are answered");
+}
+
 protocols::expected<std::shared_ptr<const protocols::openai::chat_template>, start_error>
 open_chat_template(const serve_settings& settings, const gpu::model::model_directory& model) {
   using protocols::openai::chat_template;

@@ -33,6 +33,9 @@ open_served_model(const std::string& directory, gpu::model::rounding to = gpu::m
 void warn_of_kv_scales(const serve_settings& settings, const gpu::model::model_directory& model,
                        const runtime::log::logger& log);
 
+/// Says so where the model's files have a part that sees images, which is left aside.
+void tell_of_images(const gpu::model::model_directory& model, const runtime::log::logger& log);
+
 /// How conversations are told to the model: by the template that the settings name, else by its own, else as ChatML. A
 /// template that is not understood is an error.
 [[nodiscard]] protocols::expected<std::shared_ptr<const protocols::openai::chat_template>, start_error>

@@ -72,6 +72,7 @@ int serve(command_settings& options) {
     return model.error().exit_code;
   }
   warn_of_kv_scales(settings, *model, log->component("device"));
+  tell_of_images(*model, log->component("device"));
   auto device = choose_device(settings, log->component("device"));
   if (!device) {
     std::cerr << "godwit: " << device.error().line << '\n';

@@ -113,10 +113,14 @@ void activations::reserve(std::uint32_t rows, std::uint32_t logits_rows) {
         router = reinterpret_cast<float*>(space.take(std::size_t{room} * router_stride * sizeof(float)));
         gathered = space.take(routed * model_.width * activation);
       }
-      if (model_.part.degree > 1)
+      if (model_.part.degree > 1 || c.post_norms)
         partial = reinterpret_cast<float*>(space.take(std::size_t{room} * model_.width * sizeof(float)));
       cosine = reinterpret_cast<float*>(space.take(std::size_t{room} * half_width * sizeof(float)));
       sine = reinterpret_cast<float*>(space.take(std::size_t{room} * half_width * sizeof(float)));
+      if (c.window_rope) {
+        window_cosine = reinterpret_cast<float*>(space.take(std::size_t{room} * half_width * sizeof(float)));
+        window_sine = reinterpret_cast<float*>(space.take(std::size_t{room} * half_width * sizeof(float)));
+      }
       return space.used();
     };
     rows_ = 0;

@@ -58,6 +58,8 @@ public:
   std::byte* rounded = nullptr;  ///< those of the product under way, where codes want them so
   float* cosine = nullptr;       ///< [rows][half width]
   float* sine = nullptr;
+  float* window_cosine = nullptr; ///< likewise, where layers with a window turn otherwise
+  float* window_sine = nullptr;
   float* last = nullptr; ///< residuals of the rows whose logits are computed
   std::byte* last_normed = nullptr;
   float* logits = nullptr; ///< [logits_rows_max][logits_stride]
@@ -65,8 +67,10 @@ public:
   float* router = nullptr;       ///< [rows][router_stride]: what the router says of each expert
   std::byte* gathered = nullptr; ///< packed [routed rows][width], expert by expert
   std::uint32_t router_stride = 0;
+  /// [rows][width]: this device's part of a sum, then the sum. Of a model that is divided among devices, or whose sums
+  /// are normed, only.
+  float* partial = nullptr;
   // Of a model that is divided among devices only:
-  float* partial = nullptr;    ///< [rows][width]: this device's part of a sum, then the sum
   float* own_logits = nullptr; ///< [logits_rows_max][vocabulary width of a part]
   float* all_logits = nullptr; ///< those of each rank in turn
   // With adapters only:

@@ -51,6 +51,7 @@ engine::engine(std::shared_ptr<const packed_model> model, const cpu_executor_set
       layers_(kv_), memory_(device_.memory(), *first_, kv_kind_, device_.kernels().kind, device_.team().size()),
       angles_(model_->config), tap_(settings.logits_tap), logits_of_all_rows_(settings.logits_of_all_rows),
       group_(settings.group), before_(settings.before), after_(settings.after), adapters_(settings.adapters) {
+  if (const auto& rope = model_->config.window_rope) window_angles_.emplace(*rope, model_->config.head_size);
   if (model_->stage.begins() != !before_ || model_->stage.ends() != !after_)
     throw std::invalid_argument("a stage of a model, and not such links");
   const auto [rank, degree] = model_->part;
@@ -98,7 +99,8 @@ void engine::leave_group() {
 }
 
 engine_parts engine::parts() noexcept {
-  return {*model_, device_.kernels(), layers_,       memory_,     angles_, samplers_,
+  const auto* const window_angles = window_angles_ ? &*window_angles_ : nullptr;
+  return {*model_, device_.kernels(), layers_,       memory_,     angles_, window_angles, samplers_,
           tap_,    group_.get(),      before_.get(), after_.get()};
 }
 

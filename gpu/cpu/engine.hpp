@@ -58,6 +58,7 @@ private:
   kv_layers layers_;
   activations memory_;
   rope_angles angles_;
+  std::optional<rope_angles> window_angles_; ///< of layers with a window that turn otherwise
   std::vector<draw_function> samplers_;
   std::function<void(const logits_row&)> tap_;
   bool logits_of_all_rows_;

@@ -5,7 +5,6 @@
 #include <godwit/gpu/model/sampler.hpp>
 
 #include <algorithm>
-#include <cmath>
 #include <cstring>
 #include <exception>
 #include <span>
@@ -16,7 +15,8 @@ namespace godwit::gpu::cpu {
 forward_pass::forward_pass(engine_parts parts, step_plan plan)
     : parts_(parts), plan_(std::move(plan)), routing_(parts.model.config.mixture, plan_.rows),
       group_(parts.model.config.heads / parts.model.config.kv_heads), activation_(activations_for(parts.model.weights)),
-      drawn_(draws() ? plan_.sampled : 0), scores_(draws() ? plan_.scored : 0) {
+      scale_(model::attention_scale(parts.model.config)), drawn_(draws() ? plan_.sampled : 0),
+      scores_(draws() ? plan_.scored : 0) {
   // Slices are referred to by address, which a move of the plan may have kept or not.
   for (std::size_t i = 0; i < plan_.slices.size(); ++i) plan_.slices[i].slice = &plan_.input.slices[i];
 }
@@ -94,8 +94,16 @@ bool forward_pass::begin(team::member& self) {
       else
         model.embed(planned.slice->tokens[t], x);
       std::fill(x + model.config.hidden, x + model.width, 0.0F);
-      parts_.angles.at(planned.slice->first_position + t, parts_.memory.cosine + row * parts_.memory.half_width,
-                       parts_.memory.sine + row * parts_.memory.half_width);
+      const auto position = planned.slice->first_position + t;
+      const std::size_t at = row * parts_.memory.half_width;
+      parts_.angles.at(position, parts_.memory.cosine + at, parts_.memory.sine + at);
+      if (parts_.window_angles != nullptr)
+        parts_.window_angles->at(position, parts_.memory.window_cosine + at, parts_.memory.window_sine + at);
+      // Columns that no kernel writes but norms read.
+      if (model.config.post_norms) {
+        float* const sum = parts_.memory.partial + row * model.width;
+        std::fill(sum + round_up(model.config.hidden, lanes), sum + model.width, 0.0F);
+      }
     }
   });
   // Columns that no kernel writes but products read.
@@ -255,11 +263,31 @@ template <class Operation> bool forward_pass::meet(team::member& self, const Ope
   return !failed_;
 }
 
-bool forward_pass::sum_parts(team::member& self, const float* bias, std::uint32_t columns) {
+bool forward_pass::sum_parts(team::member& self, const float* bias, std::uint32_t columns, const float* post_norm) {
   const std::size_t width = parts_.model.width;
   float* const partial = parts_.memory.partial;
   const auto sum = [&](collective::communicator& all) { return all.all_reduce({partial, plan_.rows * width}); };
-  if (!meet(self, sum)) return false;
+  if (parts_.group == nullptr)
+    self.barrier();
+  else if (!meet(self, sum))
+    return false;
+  if (post_norm != nullptr) {
+    share(self, plan_.rows, [&](std::uint32_t row) {
+      add_normed_job job;
+      job.to = parts_.memory.residual + row * width;
+      job.from = partial + row * width;
+      job.stride = width;
+      job.bias = bias;
+      job.columns = columns;
+      job.weight = post_norm;
+      job.hidden = parts_.model.config.hidden;
+      job.width = parts_.model.width;
+      job.epsilon = static_cast<float>(parts_.model.config.rms_norm_epsilon);
+      job.rows = 1;
+      parts_.kernels.add_normed(job);
+    });
+    return true;
+  }
   constexpr std::uint32_t rows_per_piece = 4;
   share(self, pieces(plan_.rows, rows_per_piece), [&](std::uint32_t i) {
     const std::uint32_t row = i * rows_per_piece;
@@ -269,9 +297,10 @@ bool forward_pass::sum_parts(team::member& self, const float* bias, std::uint32_
   return true;
 }
 
-bool forward_pass::add_product(team::member& self, const packed_matrix& w, const std::byte* a, adapted_product what) {
+bool forward_pass::add_product(team::member& self, const packed_matrix& w, const std::byte* a, adapted_product what,
+                               const float* post_norm) {
   const std::size_t width = parts_.model.width;
-  if (parts_.group != nullptr) {
+  if (parts_.group != nullptr || post_norm != nullptr) {
     float* partial = parts_.memory.partial;
     product(self, w, a, plan_.rows, what,
             [&](std::uint32_t row, std::uint32_t rows, std::uint32_t panel, std::uint32_t panels, const float* y,
@@ -279,7 +308,7 @@ bool forward_pass::add_product(team::member& self, const packed_matrix& w, const
               parts_.kernels.copy(partial + row * width + panel * lanes, width, y, stride, nullptr, rows,
                                   panels * lanes);
             });
-    return sum_parts(self, w.bias, w.panels * lanes);
+    return sum_parts(self, w.bias, w.panels * lanes, post_norm);
   }
   product(self, w, a, plan_.rows, what,
           [&](std::uint32_t row, std::uint32_t rows, std::uint32_t panel, std::uint32_t panels, const float* y,
@@ -343,6 +372,10 @@ void forward_pass::write_piece(const block_piece& piece, std::uint32_t head, std
   job.key_norm = parts_.model.layers[layer].key_norm;
   job.epsilon = static_cast<float>(c.rms_norm_epsilon);
   job.rope = {parts_.memory.cosine, parts_.memory.sine, c.head_size / 2, parts_.memory.half_width};
+  if (parts_.model.layers[layer].window_rope) {
+    job.rope.cosine = parts_.memory.window_cosine;
+    job.rope.sine = parts_.memory.window_sine;
+  }
   job.kv = parts_.kv.layer(layer);
   job.block = planned.blocks[position / lanes];
   job.slot = position % lanes;
@@ -366,9 +399,9 @@ void forward_pass::attend_rows(const thread_scratch& own, const query_piece& pie
   job.group = group_;
   job.first_query_row = piece.first_query_row;
   job.first_position = planned.slice->first_position;
-  job.window = c.sliding_window.value_or(0);
+  job.window = parts_.model.layers[layer].window;
   job.head_size = c.head_size;
-  job.scale = 1.0F / std::sqrt(static_cast<float>(c.head_size));
+  job.scale = scale_;
   job.out = parts_.memory.attended;
   job.out_rows = plan_.rows;
   job.out_width = parts_.model.attention_width;
@@ -414,7 +447,8 @@ bool forward_pass::layer(team::member& self, std::uint32_t index) {
           });
   self.barrier();
   attention(self, index);
-  if (!add_product(self, w.output, memory.attended, {index, layer_product::output})) return false;
+  if (!add_product(self, w.output, memory.attended, {index, layer_product::output}, w.attention_post_norm))
+    return false;
   self.barrier();
 
   a = norm(self, w.mlp_norm);
@@ -432,6 +466,7 @@ bool forward_pass::layer(team::member& self, std::uint32_t index) {
           [&](std::uint32_t row, std::uint32_t rows, std::uint32_t panel, std::uint32_t panels, const float* y,
               std::size_t stride) {
             swiglu_job job;
+            job.gate = gate_of(parts_.model.config);
             job.y = y;
             job.y_stride = stride;
             job.bias = w.mlp.gate_up.bias != nullptr ? w.mlp.gate_up.bias + panel * lanes : nullptr;
@@ -445,7 +480,7 @@ bool forward_pass::layer(team::member& self, std::uint32_t index) {
             parts_.kernels.swiglu(activation_, job);
           });
   self.barrier();
-  return add_product(self, w.mlp.down, memory.inner, {index, layer_product::down});
+  return add_product(self, w.mlp.down, memory.inner, {index, layer_product::down}, w.mlp_post_norm);
 }
 
 void forward_pass::finish(team::member& self) {

@@ -25,6 +25,10 @@
 
 namespace godwit::gpu::cpu {
 
+[[nodiscard]] inline gate_kind gate_of(const model::config& config) noexcept {
+  return config.gate == model::activation::gelu_tanh ? gate_kind::gelu_tanh : gate_kind::silu;
+}
+
 /// What a forward pass works with; all of it outlives the pass.
 struct engine_parts {
   const packed_model& model;
@@ -32,6 +36,7 @@ struct engine_parts {
   const kv_layers& kv;
   activations& memory;
   const rope_angles& angles;
+  const rope_angles* window_angles;     ///< of layers with a window; null: `angles`
   std::vector<draw_function>& samplers; ///< one for each thread
   const std::function<void(const logits_row&)>& tap;
   collective::communicator* group; ///< the devices that share the model; null: this one has all of it
@@ -128,10 +133,11 @@ private:
   void gather(team::member& self, const std::byte* a);
   void raise_experts(team::member& self, const packed_layer& w) const;
   void lower_experts(team::member& self, const packed_layer& w, float* to) const;
-  /// residual += partial + bias, over all devices. False: `failed_`.
-  bool sum_parts(team::member& self, const float* bias, std::uint32_t columns);
-  /// residual += a * w, over all devices. False: `failed_`.
-  bool add_product(team::member& self, const packed_matrix& w, const std::byte* a, adapted_product what);
+  /// residual += partial + bias, over all devices; that sum normed where there is a `post_norm`. False: `failed_`.
+  bool sum_parts(team::member& self, const float* bias, std::uint32_t columns, const float* post_norm);
+  /// residual += a * w, over all devices, likewise. False: `failed_`.
+  bool add_product(team::member& self, const packed_matrix& w, const std::byte* a, adapted_product what,
+                   const float* post_norm);
   /// Member 0 does what all devices do together, between two barriers. False: `failed_`.
   template <class Operation> bool meet(team::member& self, const Operation& operation);
 
@@ -140,6 +146,7 @@ private:
   routing routing_; ///< of the layer that is computed; member 0 groups it between two barriers
   std::uint32_t group_;
   storage activation_;
+  float scale_; ///< of attention's scores
   const bool fetch_ahead_ = fetches_ahead();
   std::vector<protocols::sampled_token> drawn_;
   std::mutex undrawn_mutex_; ///< while the step runs

@@ -73,6 +73,7 @@ void forward_pass::raise_experts(team::member& self, const packed_layer& w) cons
     for_rows(job, of, given, parts_.memory.gemm_rows(), [&](const gemm_job& some, std::uint32_t row) {
       matrix.multiply(some, first, some.panels, parts_.kernels.gemm);
       swiglu_job gated;
+      gated.gate = gate_of(model.config);
       gated.y = some.y;
       gated.y_stride = some.y_stride;
       gated.panels = some.panels;
@@ -148,7 +149,7 @@ bool forward_pass::mixture(team::member& self, const packed_layer& w, const std:
   });
   self.barrier();
   lower_experts(self, w, memory.partial);
-  return sum_parts(self, nullptr, w.experts.front().down.panels * lanes);
+  return sum_parts(self, nullptr, w.experts.front().down.panels * lanes, nullptr);
 }
 
 } // namespace godwit::gpu::cpu

@@ -116,7 +116,10 @@ model_tensors find_tensors(const model::config& c, const model::weights& weights
     l.attention_norm = tensors.get(layer + "input_layernorm.weight", {hidden});
     l.query_norm = tensors.get_if(c.qk_norm, attention + "q_norm.weight", {c.head_size});
     l.key_norm = tensors.get_if(c.qk_norm, attention + "k_norm.weight", {c.head_size});
-    l.mlp_norm = tensors.get(layer + "post_attention_layernorm.weight", {hidden});
+    const auto norms = model::norms_of(c, i);
+    l.mlp_norm = tensors.get(norms.mlp, {hidden});
+    l.attention_post_norm = tensors.get_if(c.post_norms, norms.attention_post, {hidden});
+    l.mlp_post_norm = tensors.get_if(c.post_norms, norms.mlp_post, {hidden});
     all.layers.push_back(l);
   }
   all.kind = common_storage(all);

@@ -20,6 +20,7 @@ struct layer_tensors {
   const model::tensor_view *query, *key, *value, *output, *gate, *up, *down;
   const model::tensor_view *query_bias, *key_bias, *value_bias, *output_bias, *gate_bias, *up_bias, *down_bias;
   const model::tensor_view *attention_norm, *query_norm, *key_norm, *mlp_norm;
+  const model::tensor_view *attention_post_norm, *mlp_post_norm; ///< null: what is added is not normed
   const model::tensor_view* router;
   std::vector<expert_tensors> experts;
 };

@@ -6,6 +6,7 @@
 #include "cpu/model_tensors.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <functional>
 #include <span>
@@ -36,25 +37,30 @@ public:
       packed_layer layer;
       const auto before = space.used();
       layer.home = {model_.part.rank + model_.stage.index, static_cast<std::uint32_t>(model_.layers.size())};
-      layer.attention_norm = vector(space, t.attention_norm, model_.width);
+      const auto number = model_.stage.first + static_cast<std::uint32_t>(model_.layers.size());
+      layer.window = model::window_of(model_.whole, number);
+      layer.window_rope = model::has_window_rope(model_.whole, number);
+      layer.attention_norm = norm(space, t.attention_norm, model_.width);
       matrix_source qkv{{some_of(t.query, queries), some_of(t.key, keys), some_of(t.value, keys)}, false, {}};
       if (c.qkv_bias)
         qkv.biases = {some_of(t.query_bias, queries), some_of(t.key_bias, keys), some_of(t.value_bias, keys)};
       layer.qkv = matrix(space, qkv, c.hidden);
       if (c.qk_norm) {
-        layer.query_norm = vector(space, t.query_norm, round_up(c.head_size, tile_depth));
-        layer.key_norm = vector(space, t.key_norm, round_up(c.head_size, tile_depth));
+        layer.query_norm = norm(space, t.query_norm, round_up(c.head_size, tile_depth));
+        layer.key_norm = norm(space, t.key_norm, round_up(c.head_size, tile_depth));
       }
       layer.output = matrix(space, columns_of(t.output, queries, t.output_bias), queries.count);
-      layer.mlp_norm = vector(space, t.mlp_norm, model_.width);
+      if (c.post_norms) layer.attention_post_norm = norm(space, t.attention_post_norm, model_.width);
+      layer.mlp_norm = norm(space, t.mlp_norm, model_.width);
       if (c.mixture.experts == 0) layer.mlp = mlp(space, {t.gate, t.up, t.down}, inner, &t);
       if (c.mixture.experts > 0) layer.router = matrix(space, {{all_of(t.router)}, false, {}}, c.hidden);
       for (const auto& expert : t.experts) layer.experts.push_back(mlp(space, expert, inner, nullptr));
+      if (c.post_norms) layer.mlp_post_norm = norm(space, t.mlp_post_norm, model_.width);
       model_.layers.push_back(layer);
       model_.layer_bytes.push_back(space.used() - before);
     }
     if (model_.stage.ends()) {
-      model_.final_norm = vector(space, tensors_.final_norm, model_.width);
+      model_.final_norm = norm(space, tensors_.final_norm, model_.width);
       const auto* head = tensors_.head != nullptr ? tensors_.head : tensors_.embeddings;
       model_.head = matrix(space, {{some_of(head, vocabulary)}, false, {}}, c.hidden);
     }
@@ -164,9 +170,12 @@ private:
     pack_panel(kind, rows, depth, to);
   }
 
-  const float* vector(memory_layout& space, const tensor_view* tensor, std::uint32_t width) {
+  /// A norm's weights, padded with zeros.
+  const float* norm(memory_layout& space, const tensor_view* tensor, std::uint32_t width) {
     auto* to = reinterpret_cast<float*>(space.take(std::uint64_t{width} * sizeof(float)));
-    if (to != nullptr) widen_values(tensor->type, tensor->data, to, tensor->shape[0]);
+    if (to == nullptr) return to;
+    widen_values(tensor->type, tensor->data, to, tensor->shape[0]);
+    for (std::uint64_t i = 0; model_.config.norms_less_one && i < tensor->shape[0]; ++i) to[i] += 1.0F;
     return to;
   }
 
@@ -203,11 +212,17 @@ void packed_model::embed(protocols::token_id token, float* out) const noexcept {
   if (embeddings == nullptr) {
     const auto& from = table.count > 0 ? table : head;
     const auto& in = from.all_pieces[0]; // of one tensor there is one
-    if (in.code != coding::none) return unpack_coded_row(in.code, in.kind, in.data, row, config.hidden, out);
-    return unpack_row(in.kind, in.data, row, config.hidden, out);
+    if (in.code != coding::none)
+      unpack_coded_row(in.code, in.kind, in.data, row, config.hidden, out);
+    else
+      unpack_row(in.kind, in.data, row, config.hidden, out);
+  } else {
+    const std::uint64_t bytes_per_row =
+        std::uint64_t{config.hidden} * (embedding_type == model::data_type::f32 ? 4 : 2);
+    widen_values(embedding_type, embeddings + row * bytes_per_row, out, config.hidden);
   }
-  const std::uint64_t bytes_per_row = std::uint64_t{config.hidden} * (embedding_type == model::data_type::f32 ? 4 : 2);
-  widen_values(embedding_type, embeddings + row * bytes_per_row, out, config.hidden);
+  if (embedding_scale == 1.0F) return;
+  for (std::uint32_t i = 0; i < config.hidden; ++i) out[i] *= embedding_scale;
 }
 
 std::uint32_t packed_model::vocabulary_width() const noexcept {
@@ -217,6 +232,19 @@ std::uint32_t packed_model::vocabulary_width() const noexcept {
 tensor_parallel::range packed_model::vocabulary_of(std::uint32_t rank) const noexcept {
   return tensor_parallel::part_of(whole, {rank, part.degree}).vocabulary;
 }
+
+namespace {
+
+/// As transformers has it: the factor is of the embeddings' type.
+float embedding_scale_of(const model::config& config, const model_tensors& tensors) {
+  if (!config.scaled_embeddings) return 1.0F;
+  const auto type = storage_of(tensors.embeddings->type);
+  std::byte rounded[sizeof(float)];
+  narrow(type, std::sqrt(static_cast<float>(config.hidden)), rounded);
+  return widen(tensors.embeddings->type, rounded);
+}
+
+} // namespace
 
 std::shared_ptr<const packed_model> pack_model(const model::config& config, const model::weights& weights,
                                                std::uint32_t threads, tensor_parallel::place part,
@@ -235,6 +263,7 @@ std::shared_ptr<const packed_model> pack_model(const model::config& config, cons
   model->config.kv_heads = config.kv_heads / part.degree;
   model->config.intermediate = tensor_parallel::part_of(config, part).inner.count;
   model->weights = tensors.kind;
+  model->embedding_scale = embedding_scale_of(config, tensors);
   model->width = round_up(config.hidden, tile_depth);
   model->attention_width = round_up(model->config.heads * config.head_size, tile_depth);
   model->mlp_width = round_up(model->config.intermediate, tile_depth);

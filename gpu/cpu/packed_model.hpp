@@ -92,6 +92,10 @@ struct packed_layer {
   const float* query_norm = nullptr; ///< of a head, padded to a multiple of 32; null: none
   const float* key_norm = nullptr;
   const float* mlp_norm = nullptr;
+  const float* attention_post_norm = nullptr; ///< of what attention adds; null: it is not normed
+  const float* mlp_post_norm = nullptr;
+  std::uint32_t window = 0; ///< positions that are seen; 0: all before
+  bool window_rope = false; ///< turns by the rope of the layers with a window
   layer_home home;
 };
 
@@ -114,6 +118,7 @@ public:
   const std::byte* embeddings = nullptr; ///< row-major; null: packed, or the first layers are another stage's
   packed_matrix table;                   ///< of embeddings in codes; empty: they are row-major, or the head's rows
   model::data_type embedding_type = model::data_type::bf16;
+  float embedding_scale = 1; ///< embeddings are multiplied by it
   std::uint64_t bytes = 0;
   std::vector<std::uint64_t> layer_bytes;                 ///< of these
   std::shared_ptr<const allocation> memory;               ///< of what was packed for this part of the model
@@ -124,7 +129,7 @@ public:
   /// Logits of a row that each part brings to the gathering: as many as the largest part has.
   [[nodiscard]] std::uint32_t vocabulary_width() const noexcept;
   [[nodiscard]] tensor_parallel::range vocabulary_of(std::uint32_t rank) const noexcept;
-  /// The embedding of a token, widened.
+  /// The embedding of a token, widened and scaled.
   void embed(protocols::token_id token, float* out) const noexcept;
 };
 

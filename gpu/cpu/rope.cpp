@@ -37,9 +37,8 @@ double yarn_frequency(const model::rope_config& rope, std::uint32_t head_size, s
   return stretched * frequency / rope.factor + (1 - stretched) * frequency;
 }
 
-double scaled(const model::config& config, std::uint32_t pair) {
-  const auto& rope = config.rope;
-  const double frequency = 1.0 / std::pow(rope.theta, 2.0 * pair / config.head_size);
+double scaled(const model::rope_config& rope, std::uint32_t head_size, std::uint32_t pair) {
+  const double frequency = 1.0 / std::pow(rope.theta, 2.0 * pair / head_size);
   switch (rope.scaling) {
   case model::rope_config::scaling_kind::none:
     return frequency;
@@ -48,7 +47,7 @@ double scaled(const model::config& config, std::uint32_t pair) {
   case model::rope_config::scaling_kind::llama3:
     return llama3_frequency(rope, frequency);
   case model::rope_config::scaling_kind::yarn:
-    return yarn_frequency(rope, config.head_size, pair, frequency);
+    return yarn_frequency(rope, head_size, pair, frequency);
   case model::rope_config::scaling_kind::factors:
     return frequency / static_cast<double>(rope.factors.at(pair));
   }
@@ -88,9 +87,9 @@ cosine_sine turn(double angle) noexcept {
   }
 }
 
-rope_angles::rope_angles(const model::config& config) : factor_(config.rope.attention_factor) {
-  for (std::uint32_t pair = 0; pair < config.head_size / 2; ++pair)
-    frequencies_.push_back(static_cast<float>(scaled(config, pair)));
+rope_angles::rope_angles(const model::rope_config& rope, std::uint32_t head_size) : factor_(rope.attention_factor) {
+  for (std::uint32_t pair = 0; pair < head_size / 2; ++pair)
+    frequencies_.push_back(static_cast<float>(scaled(rope, head_size, pair)));
 }
 
 void rope_angles::at(std::uint32_t position, float* cosine, float* sine) const noexcept {

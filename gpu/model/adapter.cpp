@@ -115,17 +115,22 @@ struct tensor_place {
 
 /// Absent: no such tensor belongs to a low-rank update of a layer's matrices.
 std::optional<tensor_place> place_of(std::string_view name) {
-  constexpr std::string_view before = "base_model.model.model.layers.";
-  if (!name.starts_with(before)) return std::nullopt;
+  // The others are of the text's part of models that see, too, as newer and older files name it.
+  constexpr std::array<std::string_view, 3> befores{"base_model.model.model.layers.",
+                                                    "base_model.model.model.language_model.layers.",
+                                                    "base_model.model.language_model.model.layers."};
+  const auto* const before = std::ranges::find_if(befores, [&](std::string_view one) { return name.starts_with(one); });
+  if (before == befores.end()) return std::nullopt;
   tensor_place place;
-  const auto rest = name.substr(before.size());
+  const auto rest = name.substr(before->size());
   const auto [end, error] = std::from_chars(rest.data(), rest.data() + rest.size(), place.layer);
   if (error != std::errc{}) return std::nullopt;
   for (std::size_t i = 0; i < projections; ++i)
     for (const char matrix : {'A', 'B'}) {
       place.which = static_cast<projection>(i);
       place.is_b = matrix == 'B';
-      if (name == adapter_tensor(place.layer, place.which, matrix)) return place;
+      if (adapter_tensor(place.layer, place.which, matrix) == std::string(befores.front()) + std::string(rest))
+        return place;
     }
   return std::nullopt;
 }

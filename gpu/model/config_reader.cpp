@@ -1,13 +1,15 @@
 #include "model/config_reader.hpp"
 
+#include "model/config_limits.hpp"
+#include "model/gemma_reader.hpp"
 #include "model/json_reader.hpp"
 #include "model/quantization_reader.hpp"
+#include "model/rope_reader.hpp"
 
 #include <boost/json/array.hpp>
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <optional>
 #include <string_view>
 
@@ -17,19 +19,10 @@ namespace json = boost::json;
 
 namespace {
 
-constexpr std::size_t config_bytes_max = 1U << 20U;
-constexpr std::uint32_t vocabulary_max = 1U << 22U;
-constexpr std::uint32_t hidden_max = 1U << 16U;
-constexpr std::uint32_t intermediate_max = 1U << 20U;
-constexpr std::uint32_t layers_max = 1024;
-constexpr std::uint32_t heads_max = 1024;
-constexpr std::uint32_t head_size_max = 1024;
-constexpr std::uint32_t experts_max = 1024;
-constexpr std::uint32_t positions_limit = 1U << 24U;
-constexpr std::size_t eos_max = 64;
-// transformers' MistralConfig and Qwen3Config, when the key is absent
+// transformers' MistralConfig, Qwen3Config and Gemma3TextConfig, when the key is absent
 constexpr std::uint32_t mistral_default_window = 4096;
 constexpr std::uint32_t qwen3_default_head_size = 128;
+constexpr std::uint32_t gemma3_default_head_size = 256;
 
 struct known_architecture {
   std::string_view name;
@@ -41,9 +34,12 @@ constexpr std::array architectures{known_architecture{"LlamaForCausalLM", family
                                    known_architecture{"Qwen3ForCausalLM", family::qwen3},
                                    known_architecture{"MixtralForCausalLM", family::mixtral},
                                    known_architecture{"Qwen3MoeForCausalLM", family::qwen3_moe},
-                                   known_architecture{"Phi3ForCausalLM", family::phi3}};
-constexpr auto supported_architectures = "supported: LlamaForCausalLM, MistralForCausalLM, MixtralForCausalLM, "
-                                         "Qwen2ForCausalLM, Qwen3ForCausalLM, Qwen3MoeForCausalLM, Phi3ForCausalLM";
+                                   known_architecture{"Phi3ForCausalLM", family::phi3},
+                                   known_architecture{"Gemma3ForCausalLM", family::gemma3},
+                                   known_architecture{"Gemma3ForConditionalGeneration", family::gemma3}};
+constexpr auto supported_architectures =
+    "supported: LlamaForCausalLM, MistralForCausalLM, MixtralForCausalLM, Qwen2ForCausalLM, Qwen3ForCausalLM, "
+    "Qwen3MoeForCausalLM, Phi3ForCausalLM, Gemma3ForCausalLM, Gemma3ForConditionalGeneration (its text)";
 
 void read_architecture(const json_reader& in, config& out) {
   const auto* names = in.array("architectures");
@@ -59,32 +55,39 @@ void read_architecture(const json_reader& in, config& out) {
   out.architecture = name;
 }
 
-/// It stands in the configuration itself or, in newer files, with what else is said of rotation.
-void refuse_partial_rotation(const json_reader& in) {
-  if (in.number("partial_rotary_factor", 0.0, 1.0, 1.0) != 1.0)
-    in.fail("partial_rotary_factor", "rotating part of a head is not supported; supported: 1");
-}
-
-void refuse_what_would_be_wrong(const json_reader& in) {
-  if (const auto act = in.text("hidden_act"); act && *act != "silu")
-    in.fail("hidden_act", in_quotes(*act) + " is not supported; supported: \"silu\"");
+void refuse_what_would_be_wrong(const json_reader& in, const config& out) {
+  const std::string_view known = out.kind == family::gemma3 ? "gelu_pytorch_tanh" : "silu";
+  for (const auto* field : {"hidden_act", "hidden_activation"}) // the latter Gemma's
+    if (const auto act = in.text(field); act && *act != known)
+      in.fail(field, in_quotes(*act) + " is not supported; supported: " + in_quotes(known));
   refuse_partial_rotation(in);
 }
 
+/// What is meant where a file says nothing; 0: it must say it.
+struct absent_sizes {
+  std::uint32_t vocabulary = 0, hidden = 0, intermediate = 0, layers = 0, heads = 0, kv_heads = 0, positions = 0;
+};
+/// The others' defaults, too, are numbers that fit one model; but Gemma 3's files leave out what they agree with.
+constexpr absent_sizes gemma3_sizes{262208, 2304, 9216, 26, 8, 4, 131072}; // transformers' Gemma3TextConfig
+
 void read_sizes(const json_reader& in, config& out) {
-  out.vocabulary = in.count("vocab_size", 1, vocabulary_max);
-  out.hidden = in.count("hidden_size", 1, hidden_max);
-  out.intermediate = in.count("intermediate_size", 1, intermediate_max);
-  out.layers = in.count("num_hidden_layers", 1, layers_max);
-  out.heads = in.count("num_attention_heads", 1, heads_max);
-  // Only Llama's and Phi-3's default is "as many as heads"; the others' are numbers that fit one model.
-  out.kv_heads = out.kind == family::llama || out.kind == family::phi3
-                     ? in.count("num_key_value_heads", 1, heads_max, out.heads)
-                     : in.count("num_key_value_heads", 1, heads_max);
+  const auto absent = out.kind == family::gemma3 ? gemma3_sizes : absent_sizes{};
+  const auto size = [&in](const char* name, std::uint32_t most, std::uint32_t otherwise) {
+    return otherwise != 0 ? in.count(name, 1, most, otherwise) : in.count(name, 1, most);
+  };
+  out.vocabulary = size("vocab_size", vocabulary_max, absent.vocabulary);
+  out.hidden = size("hidden_size", hidden_max, absent.hidden);
+  out.intermediate = size("intermediate_size", intermediate_max, absent.intermediate);
+  out.layers = size("num_hidden_layers", layers_max, absent.layers);
+  out.heads = size("num_attention_heads", heads_max, absent.heads);
+  // Only Llama's and Phi-3's default is "as many as heads".
+  const bool as_heads = out.kind == family::llama || out.kind == family::phi3;
+  out.kv_heads = size("num_key_value_heads", heads_max, as_heads ? out.heads : absent.kv_heads);
   if (out.heads % out.kv_heads != 0)
     in.fail("num_key_value_heads", "must divide num_attention_heads (" + std::to_string(out.heads) + ")");
-  if (in.has("head_dim") || out.kind == family::qwen3) {
-    out.head_size = in.count("head_dim", 2, head_size_max, qwen3_default_head_size);
+  if (in.has("head_dim") || out.kind == family::qwen3 || out.kind == family::gemma3) {
+    out.head_size = in.count("head_dim", 2, head_size_max,
+                             out.kind == family::gemma3 ? gemma3_default_head_size : qwen3_default_head_size);
   } else {
     if (out.hidden % out.heads != 0)
       in.fail("num_attention_heads", "must divide hidden_size (" + std::to_string(out.hidden) + ")");
@@ -93,108 +96,9 @@ void read_sizes(const json_reader& in, config& out) {
   if (out.head_size < 2 || out.head_size > head_size_max || out.head_size % 2 != 0)
     in.fail("head_dim",
             "must be even and at most " + std::to_string(head_size_max) + ", is " + std::to_string(out.head_size));
-  out.positions_max = in.count("max_position_embeddings", 1, positions_limit);
+  out.positions_max = size("max_position_embeddings", positions_limit, absent.positions);
   out.rms_norm_epsilon =
       in.number("rms_norm_eps", 0.0, 1.0, out.kind == family::mixtral || out.kind == family::phi3 ? 1e-5 : 1e-6);
-}
-
-bool are_equal(const boost::json::value& a, const boost::json::value& b) {
-  return a.is_number() && b.is_number() ? a.to_number<double>() == b.to_number<double>() : a == b;
-}
-
-/// Who adds the older object to a newer file means something by it.
-void refuse_two_rotations(const json_reader& in, const json_reader& newer) {
-  const auto older = in.object("rope_scaling");
-  if (!older) return;
-  for (const auto& field : older->fields()) {
-    const std::string_view name(field.key().data(), field.key().size());
-    const auto* same = newer.find(name == "type" ? "rope_type" : name);
-    if (!same) same = newer.find(name);
-    if (!field.value().is_null() && (!same || !are_equal(*same, field.value())))
-      older->fail(name, "differs from \"rope_parameters\", which is what counts; leave \"rope_scaling\" out or change "
-                        "\"rope_parameters\"");
-  }
-}
-
-constexpr double rope_factor_max = 1e6;
-
-/// The file says what the model had before it was stretched; vLLM multiplies, too.
-void stretch(config& out, double positions) {
-  out.positions_max = static_cast<std::uint32_t>(std::min(positions, static_cast<double>(positions_limit)));
-}
-
-void read_linear(const json_reader& in, config& out) {
-  out.rope.factor = in.number("factor", 1.0, rope_factor_max);
-  stretch(out, out.positions_max * out.rope.factor);
-}
-
-void read_llama3(const json_reader& in, config& out) {
-  auto& rope = out.rope;
-  rope.factor = in.number("factor", 1.0, rope_factor_max);
-  rope.low_frequency_factor = in.number("low_freq_factor", 1e-6, rope_factor_max);
-  rope.high_frequency_factor = in.number("high_freq_factor", 1e-6, rope_factor_max);
-  rope.original_positions = in.count("original_max_position_embeddings", 1, positions_limit);
-  if (rope.high_frequency_factor <= rope.low_frequency_factor)
-    in.fail("high_freq_factor", "must be above low_freq_factor");
-}
-
-double yarn_scale(double factor, double weight) { return factor <= 1 ? 1.0 : 0.1 * weight * std::log(factor) + 1.0; }
-
-/// As transformers reads it, and vLLM what both have: the context is the original one times the factor, whatever
-/// max_position_embeddings says; attention_factor is what the file says, or what the paper's equation (22) gives.
-void read_yarn(const json_reader& in, config& out) {
-  auto& rope = out.rope;
-  rope.factor = in.number("factor", 1.0, rope_factor_max);
-  rope.original_positions = in.count("original_max_position_embeddings", 1, positions_limit, out.positions_max);
-  rope.fast_rotations = in.number("beta_fast", 1e-6, rope_factor_max, rope.fast_rotations);
-  rope.slow_rotations = in.number("beta_slow", 1e-6, rope_factor_max, rope.slow_rotations);
-  if (rope.fast_rotations <= rope.slow_rotations) in.fail("beta_fast", "must be above beta_slow");
-  if (rope.theta <= 1.0) in.fail("rope_type", "\"yarn\" needs a rope_theta above 1");
-  rope.whole_pairs = in.flag("truncate", true);
-  const double weight = in.number("mscale", 0.0, rope_factor_max, 0.0);
-  const double weight_of_all = in.number("mscale_all_dim", 0.0, rope_factor_max, 0.0);
-  const double usual = weight > 0 && weight_of_all > 0
-                           ? yarn_scale(rope.factor, weight) / yarn_scale(rope.factor, weight_of_all)
-                           : yarn_scale(rope.factor, 1.0);
-  rope.attention_factor = in.number("attention_factor", 1e-6, rope_factor_max, usual);
-  // vLLM's own names, which transformers does not know.
-  for (const auto* name : {"attn_factor", "extrapolation_factor"})
-    if (in.number(name, 0.0, rope_factor_max, 1.0) != 1.0)
-      in.fail(name, "other than 1 is not supported; \"attention_factor\" is");
-  if (!in.flag("apply_yarn_scaling", true)) in.fail("apply_yarn_scaling", "false is not supported; supported: true");
-  stretch(out, rope.original_positions * rope.factor);
-}
-
-/// Older files: rope_theta beside rope_scaling {"type" or "rope_type"}; newer ones: all of it in rope_parameters.
-void read_rope(const json_reader& in, config& out) {
-  constexpr double theta_max = 1e12;
-  constexpr auto supported = R"(supported: "default", "linear", "llama3", "yarn")";
-  out.rope.theta = in.number("rope_theta", 1.0, theta_max, out.kind == family::mixtral ? 1e6 : out.rope.theta);
-  auto scaling = in.object("rope_parameters");
-  if (scaling) refuse_two_rotations(in, *scaling);
-  if (!scaling) scaling = in.object("rope_scaling");
-  if (!scaling) return;
-  out.rope.theta = scaling->number("rope_theta", 1.0, theta_max, out.rope.theta);
-  refuse_partial_rotation(*scaling);
-  const auto newer = scaling->text("rope_type"), older = scaling->text("type");
-  if (newer && older && *newer != *older)
-    scaling->fail("type", in_quotes(*older) + " is not what \"rope_type\" says, " + in_quotes(*newer));
-  const auto kind = newer ? newer : older;
-  if (!kind) scaling->fail("rope_type", std::string("is missing; ") + supported);
-  if (*kind == "default") return;
-  struct reader {
-    std::string_view name;
-    rope_config::scaling_kind kind;
-    void (*read)(const json_reader&, config&);
-  };
-  for (const auto& known : {reader{"linear", rope_config::scaling_kind::linear, read_linear},
-                            reader{"llama3", rope_config::scaling_kind::llama3, read_llama3},
-                            reader{"yarn", rope_config::scaling_kind::yarn, read_yarn}})
-    if (*kind == known.name) {
-      out.rope.scaling = known.kind;
-      return known.read(*scaling, out);
-    }
-  scaling->fail("rope_type", in_quotes(*kind) + " is not supported; " + supported);
 }
 
 /// Qwen3-MoE may have a plain MLP in some of its layers.
@@ -325,18 +229,26 @@ config read_config(const file_source& files, bool& type_given) {
     throw model_error(in_quotes(files.name()), "has no config.json; a Hugging Face model directory has config.json, "
                                                "tokenizer.json and model.safetensors");
   const auto value = parse_json(as_text(*bytes), "config.json", config_bytes_max);
-  const json_reader in(value, "config.json");
+  const json_reader whole(value, "config.json");
   config out;
-  read_architecture(in, out);
-  refuse_what_would_be_wrong(in);
+  read_architecture(whole, out);
+  const auto in = text_part(whole, out);
+  refuse_what_would_be_wrong(in, out);
   read_sizes(in, out);
-  read_mixture(in, out);
-  read_rope(in, out);
-  read_extras(in, out);
-  read_window(in, out);
+  if (out.kind == family::gemma3) {
+    read_gemma3(whole, in, out);
+  } else {
+    read_mixture(in, out);
+    read_rope(in, out);
+    read_extras(in, out);
+    read_window(in, out);
+  }
   read_type(in, out, type_given);
-  out.quantization = read_quantization(in);
-  read_special(in, out);
+  if (!type_given) read_type(whole, out, type_given);
+  out.quantization = read_quantization(whole);
+  read_special(whole, out);
+  if (leaves_images_aside(out)) read_special(in, out);
+  if (out.kind == family::gemma3) complete_special(out);
 
   const auto generation = files.find("generation_config.json");
   if (!generation) return out;

@@ -10,6 +10,23 @@ namespace {
 
 constexpr std::uint64_t pages = 16;
 
+/// What one family has: others' fingerprints are as they were before there was it.
+void add_gemma(hasher& h, const config& c) {
+  h.word(static_cast<std::uint64_t>(c.gate));
+  for (const bool x : {c.scaled_embeddings, c.norms_less_one, c.post_norms}) h.word(x ? 1 : 0);
+  h.number(c.query_scalar);
+  h.word(c.windowed.size());
+  for (const bool x : c.windowed) h.word(x ? 1 : 0);
+  if (!c.window_rope) return;
+  h.word(static_cast<std::uint64_t>(c.window_rope->scaling));
+  for (const double x : {c.window_rope->theta, c.window_rope->factor, c.window_rope->low_frequency_factor,
+                         c.window_rope->high_frequency_factor, c.window_rope->fast_rotations,
+                         c.window_rope->slow_rotations, c.window_rope->attention_factor})
+    h.number(x);
+  h.word(c.window_rope->original_positions);
+  h.word(c.window_rope->whole_pairs ? 1 : 0);
+}
+
 void add(hasher& h, const config& c) {
   h.word(static_cast<std::uint64_t>(c.kind));
   for (const std::uint32_t x : {c.vocabulary, c.hidden, c.intermediate, c.layers, c.heads, c.kv_heads, c.head_size,
@@ -32,6 +49,7 @@ void add(hasher& h, const config& c) {
     h.word(c.quantization.group);
   }
   h.word(c.sliding_window ? std::uint64_t{*c.sliding_window} + 1 : 0);
+  if (c.kind == family::gemma3) add_gemma(h, c);
   h.word(c.eos.size()); // the planner ends answers there
   for (const auto id : c.eos) h.word(static_cast<std::uint32_t>(id));
 }

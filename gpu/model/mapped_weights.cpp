@@ -34,7 +34,10 @@ public:
   }
   std::uint64_t total_bytes() const noexcept override { return total_bytes_; }
 
-  void add(named_tensor tensor) {
+  /// By the name that it has in a model of text.
+  void add(const config& configuration, named_tensor tensor) {
+    tensor.name = text_name(configuration, tensor.name);
+    if (tensor.name.empty()) return;
     if (!tensor.unsupported.empty()) {
       other_tensor other{std::move(tensor.unsupported), std::move(tensor.view)};
       unsupported_.insert_or_assign(std::move(tensor.name), std::move(other));
@@ -215,7 +218,7 @@ shard_map read_index(std::span<const std::byte> bytes) {
 std::shared_ptr<const weights> read_weights(std::shared_ptr<const file_source> files, const config& configuration) {
   auto out = std::make_shared<mapped_weights>(files);
   if (const auto bytes = files->find(single_file)) {
-    for (auto& tensor : read_safetensors(*bytes, single_file)) out->add(std::move(tensor));
+    for (auto& tensor : read_safetensors(*bytes, single_file)) out->add(configuration, std::move(tensor));
     out->find_matrices(configuration, single_file);
     out->check(configuration, single_file);
     return out;
@@ -233,7 +236,7 @@ std::shared_ptr<const weights> read_weights(std::shared_ptr<const file_source> f
       const auto wanted = expected.find(tensor.name);
       if (wanted == expected.end()) continue;
       wanted->second = true;
-      out->add(std::move(tensor));
+      out->add(configuration, std::move(tensor));
     }
     for (const auto& [tensor, found] : expected)
       if (!found) throw model_error(index_file, "weight_map: " + in_quotes(tensor) + " is not in " + in_quotes(shard));

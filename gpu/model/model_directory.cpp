@@ -8,6 +8,7 @@
 #include "model/tokenizer_parts.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <set>
 #include <string>
 #include <string_view>
@@ -71,12 +72,19 @@ void put_ends_by_config(const file_source& files, tokenizer::parts& parts) {
   parts.suffix = ends("add_eos_token", false, "eos_token");
 }
 
-tokenizer read_tokenizer(const file_source& files) {
+/// Gemma 3's smallest models have no row for the token that stands for an image, and the tokenizer that all have.
+protocols::token_id added_end(const config& configuration) {
+  return configuration.kind == family::gemma3 ? static_cast<protocols::token_id>(configuration.vocabulary)
+                                              : std::numeric_limits<protocols::token_id>::max();
+}
+
+tokenizer read_tokenizer(const file_source& files, const config& configuration) {
   const auto bytes = files.find("tokenizer.json");
   if (!bytes)
     throw model_error(in_quotes(files.name()),
                       "has no tokenizer.json; sentencepiece's tokenizer.model alone is not supported");
-  auto parts = read_tokenizer_json(as_text(*bytes), "tokenizer.json", special_by_config(files));
+  auto parts =
+      read_tokenizer_json(as_text(*bytes), "tokenizer.json", special_by_config(files), added_end(configuration));
   put_ends_by_config(files, *parts);
   return tokenizer(std::move(parts));
 }
@@ -133,7 +141,7 @@ model_directory read_words(const file_source& files, bool& type_given) {
   model_directory out;
   out.name = short_name(files.name());
   out.configuration = read_config(files, type_given);
-  out.tokens = std::make_shared<const tokenizer>(read_tokenizer(files));
+  out.tokens = std::make_shared<const tokenizer>(read_tokenizer(files, out.configuration));
   if (out.tokens->size() > out.configuration.vocabulary)
     throw model_error("tokenizer.json", "has token ids up to " + std::to_string(out.tokens->size() - 1) +
                                             ", but vocab_size in config.json is " +

@@ -102,6 +102,20 @@ std::string config_text(const config& c) {
     out["attention_bias"] = c.qkv_bias;
     out["mlp_bias"] = c.mlp_bias;
     break;
+  case family::gemma3: {
+    out["model_type"] = "gemma3_text";
+    out.erase("hidden_act");
+    out["hidden_activation"] = "gelu_pytorch_tanh";
+    out["attention_bias"] = c.qkv_bias;
+    out["query_pre_attn_scalar"] = c.query_scalar;
+    out["sliding_window"] = c.sliding_window ? json::value(*c.sliding_window) : json::value(nullptr);
+    json::array types;
+    for (std::uint32_t i = 0; i < c.layers; ++i)
+      types.emplace_back(window_of(c, i) != 0 ? "sliding_attention" : "full_attention");
+    out["layer_types"] = std::move(types);
+    if (c.window_rope) out["rope_local_base_freq"] = c.window_rope->theta;
+    break;
+  }
   case family::phi3: // whose files would have other tensors
     throw model_error(c.architecture, "no random models of this family are written");
   case family::mistral:

@@ -10,8 +10,8 @@ namespace {
 config base(family kind) {
   config c;
   c.kind = kind;
-  constexpr std::array names{"LlamaForCausalLM", "MistralForCausalLM", "Qwen2ForCausalLM",
-                             "Qwen3ForCausalLM", "MixtralForCausalLM", "Qwen3MoeForCausalLM"};
+  constexpr std::array names{"LlamaForCausalLM",   "MistralForCausalLM",  "Qwen2ForCausalLM", "Qwen3ForCausalLM",
+                             "MixtralForCausalLM", "Qwen3MoeForCausalLM", "Phi3ForCausalLM",  "Gemma3ForCausalLM"};
   c.architecture = names[static_cast<std::size_t>(kind)];
   c.qkv_bias = kind == family::qwen2;
   c.qk_norm = kind == family::qwen3 || kind == family::qwen3_moe;
@@ -95,6 +95,21 @@ std::vector<random_model_shape> make_shapes() {
   qwen3_moe.rope.theta = 1000000.0;
   qwen3_moe.mixture = {16, 4, true};
   all.push_back({"tiny-qwen3-moe", "as tiny-qwen3, with 4 of 16 experts for each token", qwen3_moe});
+
+  auto gemma3 = tiny(family::gemma3);
+  gemma3.layers = 3;
+  gemma3.head_size = 32;
+  gemma3.tied_embeddings = gemma3.qk_norm = true;
+  gemma3.gate = activation::gelu_tanh;
+  gemma3.scaled_embeddings = gemma3.norms_less_one = gemma3.post_norms = true;
+  gemma3.query_scalar = 24;
+  gemma3.sliding_window = 32;
+  gemma3.windowed = {true, true, false};
+  gemma3.window_rope.emplace(); // of theta 10,000
+  gemma3.rope.theta = 1000000.0;
+  gemma3.rope.scaling = rope_config::scaling_kind::linear;
+  gemma3.rope.factor = 8.0;
+  all.push_back({"tiny-gemma3", "3 layers of 64, Gemma 3 with a sliding window of 32 in two of them", gemma3});
 
   all.push_back({"160m", "Llama, 12 layers of 768, 32,000 tokens, 0.3 GB", sized(768, 3072, 12, 12, 12, 32000, 2048)});
   all.push_back({"1b", "TinyLlama 1.1B's shape: 22 layers of 2048, 4 KV heads, 32,000 tokens, 2.2 GB",

@@ -36,7 +36,7 @@ float deviation(const tensor_need& tensor, std::uint32_t layers) {
 void random_values::fill(const tensor_need& tensor, std::uint32_t number, std::uint64_t first,
                          std::span<std::uint16_t> out) const {
   if (tensor.role == tensor_role::norm) {
-    std::fill(out.begin(), out.end(), one);
+    std::fill(out.begin(), out.end(), norms_less_one_ ? std::uint16_t{0} : one);
     return;
   }
   // Uniform in (-a, a) has the deviation a / sqrt(3).

@@ -29,6 +29,24 @@ std::vector<fused_tensor> fused_tensors_of(const config& c) {
   return all;
 }
 
+norm_names norms_of(const config& c, std::uint32_t layer) {
+  const auto of = "model.layers." + std::to_string(layer) + ".";
+  if (!c.post_norms) return {of + "post_attention_layernorm.weight", {}, {}};
+  return {of + "pre_feedforward_layernorm.weight", of + "post_attention_layernorm.weight",
+          of + "post_feedforward_layernorm.weight"};
+}
+
+std::string text_name(const config& c, std::string_view name) {
+  if (!leaves_images_aside(c)) return std::string(name);
+  for (const std::string_view of_images :
+       {"vision_tower.", "multi_modal_projector.", "model.vision_tower.", "model.multi_modal_projector."})
+    if (name.starts_with(of_images)) return {};
+  constexpr std::string_view older = "language_model.", newer = "model.language_model.";
+  if (name.starts_with(older)) return std::string(name.substr(older.size()));
+  if (name.starts_with(newer)) return "model." + std::string(name.substr(newer.size()));
+  return std::string(name);
+}
+
 std::vector<tensor_need> tensors_of(const config& c) {
   std::vector<tensor_need> all;
   const std::uint64_t hidden = c.hidden;
@@ -49,7 +67,9 @@ std::vector<tensor_need> tensors_of(const config& c) {
       for (const auto* name : {"self_attn.q_norm.weight", "self_attn.k_norm.weight"})
         all.push_back({layer + name, {c.head_size}, tensor_role::norm});
     linear(layer + "self_attn.o_proj", hidden, queries, tensor_role::residual_projection, c.output_bias);
-    all.push_back({layer + "post_attention_layernorm.weight", {hidden}, tensor_role::norm});
+    const auto norms = norms_of(c, i);
+    if (c.post_norms) all.push_back({norms.attention_post, {hidden}, tensor_role::norm});
+    all.push_back({norms.mlp, {hidden}, tensor_role::norm});
     const auto mlp = [&](const expert_names& names, bool bias) {
       linear(names.gate, c.intermediate, hidden, tensor_role::projection, bias);
       linear(names.up, c.intermediate, hidden, tensor_role::projection, bias);
@@ -61,6 +81,7 @@ std::vector<tensor_need> tensors_of(const config& c) {
       linear(router_name(c, i), c.mixture.experts, hidden, tensor_role::projection, false);
       for (std::uint32_t expert = 0; expert < c.mixture.experts; ++expert) mlp(names_of_expert(c, i, expert), false);
     }
+    if (c.post_norms) all.push_back({norms.mlp_post, {hidden}, tensor_role::norm});
   }
   all.push_back({"model.norm.weight", {hidden}, tensor_role::norm});
   if (!c.tied_embeddings) all.push_back({"lm_head.weight", {c.vocabulary, hidden}, tensor_role::head});

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace godwit::gpu::model {
@@ -37,6 +38,17 @@ struct fused_tensor {
 };
 /// Those that the files of such a model have in the place of the tensors that it consists of; most families have none.
 [[nodiscard]] std::vector<fused_tensor> fused_tensors_of(const config& configuration);
+
+/// Names of a layer's norm before the MLP, and of those of what attention and MLP add (config::post_norms), with
+/// ".weight".
+struct norm_names {
+  std::string mlp, attention_post, mlp_post;
+};
+[[nodiscard]] norm_names norms_of(const config& configuration, std::uint32_t layer);
+
+/// What the model consists of by that name of the files: those of models that see, too, have other names around the
+/// text's part. Empty: no part of the text's.
+[[nodiscard]] std::string text_name(const config& configuration, std::string_view name);
 
 /// All of them, in the order of a forward pass. `residual_projection` writes into the residual stream (o_proj,
 /// down_proj).

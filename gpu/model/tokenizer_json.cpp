@@ -124,7 +124,8 @@ bpe_rules read_rules(const json_reader& model, const spellings& vocab, bool byte
 } // namespace
 
 std::unique_ptr<tokenizer::parts> read_tokenizer_json(std::string_view json, const std::string& file,
-                                                      const std::set<std::string, std::less<>>& also_special) {
+                                                      const std::set<std::string, std::less<>>& also_special,
+                                                      token_id added_end) {
   boost::json::monotonic_resource memory;
   const auto value = parse_json(json, file, file_bytes_max, &memory);
   const json_reader in(value, file);
@@ -133,6 +134,7 @@ std::unique_ptr<tokenizer::parts> read_tokenizer_json(std::string_view json, con
   check_bpe(model);
   const spellings vocab(model);
   auto added = read_added(in, vocab);
+  std::erase_if(added, [&](const added_token& token) { return token.id >= added_end; });
   for (auto& token : added) token.special = token.special || also_special.contains(token.content);
   text_normalizer normalizer(std::move(pipeline.normalizer));
 

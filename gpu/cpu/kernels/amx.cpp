@@ -258,11 +258,17 @@ void attention(storage kv, storage activations, const attention_job& job) {
 
 } // namespace
 
-const kernel_table amx_kernels{isa::amx,           gemm,
-                               avx512_isa::round,  avx512_isa::norm,
-                               avx512_isa::swiglu, avx512_isa::kv_write,
-                               attention,          avx512_isa::add,
-                               avx512_isa::copy,   avx512_isa::exponential_of};
+const kernel_table amx_kernels{isa::amx,
+                               gemm,
+                               avx512_isa::round,
+                               avx512_isa::norm,
+                               avx512_isa::swiglu,
+                               avx512_isa::kv_write,
+                               attention,
+                               avx512_isa::add,
+                               avx512_isa::copy,
+                               avx512_isa::add_normed,
+                               avx512_isa::exponential_of};
 
 } // namespace godwit::gpu::cpu
 #endif

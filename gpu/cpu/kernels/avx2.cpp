@@ -21,9 +21,9 @@ namespace {
 #include "cpu/kernels/entries.inl"
 } // namespace avx2_isa
 
-const kernel_table avx2_kernels{isa::avx2,        avx2_isa::gemm,          avx2_isa::round,     avx2_isa::norm,
-                                avx2_isa::swiglu, avx2_isa::kv_write,      avx2_isa::attention, avx2_isa::add,
-                                avx2_isa::copy,   avx2_isa::exponential_of};
+const kernel_table avx2_kernels{isa::avx2,        avx2_isa::gemm,       avx2_isa::round,         avx2_isa::norm,
+                                avx2_isa::swiglu, avx2_isa::kv_write,   avx2_isa::attention,     avx2_isa::add,
+                                avx2_isa::copy,   avx2_isa::add_normed, avx2_isa::exponential_of};
 
 } // namespace godwit::gpu::cpu
 #endif

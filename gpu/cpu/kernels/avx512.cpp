@@ -22,8 +22,9 @@ namespace {
 } // namespace avx512_isa
 
 const kernel_table avx512_kernels{
-    isa::avx512,          avx512_isa::gemm,      avx512_isa::round, avx512_isa::norm, avx512_isa::swiglu,
-    avx512_isa::kv_write, avx512_isa::attention, avx512_isa::add,   avx512_isa::copy, avx512_isa::exponential_of};
+    isa::avx512,        avx512_isa::gemm,       avx512_isa::round,         avx512_isa::norm,
+    avx512_isa::swiglu, avx512_isa::kv_write,   avx512_isa::attention,     avx512_isa::add,
+    avx512_isa::copy,   avx512_isa::add_normed, avx512_isa::exponential_of};
 
 } // namespace godwit::gpu::cpu
 #endif

@@ -20,9 +20,10 @@ void gemm(storage kind, const gemm_job& job) {
 }
 } // namespace avx512_vnni_isa
 
-const kernel_table avx512_vnni_kernels{
-    isa::avx512_vnni,     avx512_vnni_isa::gemm, avx512_isa::round, avx512_isa::norm, avx512_isa::swiglu,
-    avx512_isa::kv_write, avx512_isa::attention, avx512_isa::add,   avx512_isa::copy, avx512_isa::exponential_of};
+const kernel_table avx512_vnni_kernels{isa::avx512_vnni,       avx512_vnni_isa::gemm,     avx512_isa::round,
+                                       avx512_isa::norm,       avx512_isa::swiglu,        avx512_isa::kv_write,
+                                       avx512_isa::attention,  avx512_isa::add,           avx512_isa::copy,
+                                       avx512_isa::add_normed, avx512_isa::exponential_of};
 
 } // namespace godwit::gpu::cpu
 #endif

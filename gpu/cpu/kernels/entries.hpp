@@ -12,6 +12,7 @@
   void attention(storage, storage, const attention_job&);                                                              \
   void add(float*, std::size_t, const float*, std::size_t, const float*, std::uint32_t, std::uint32_t);                \
   void copy(float*, std::size_t, const float*, std::size_t, const float*, std::uint32_t, std::uint32_t);               \
+  void add_normed(const add_normed_job&);                                                                              \
   void exponential_of(const float*, float*, std::uint32_t);
 
 namespace godwit::gpu::cpu::scalar_isa {

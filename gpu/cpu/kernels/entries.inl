@@ -9,7 +9,10 @@ void norm(storage activations, const norm_job& job) {
   activations == storage::bf16 ? norm_rows<bf16_values>(job) : norm_rows<f32_values>(job);
 }
 void swiglu(storage activations, const swiglu_job& job) {
-  activations == storage::bf16 ? swiglu_rows<bf16_values>(job) : swiglu_rows<f32_values>(job);
+  if (job.gate == gate_kind::gelu_tanh)
+    activations == storage::bf16 ? gated_rows<bf16_values, gelu_gate>(job) : gated_rows<f32_values, gelu_gate>(job);
+  else
+    activations == storage::bf16 ? gated_rows<bf16_values, silu_gate>(job) : gated_rows<f32_values, silu_gate>(job);
 }
 void kv_write(storage kv, const kv_write_job& job) {
   if (kv == storage::fp8) return write_kv<fp8_values>(job);
@@ -37,4 +40,5 @@ void copy(float* to, std::size_t to_stride, const float* from, std::size_t from_
           std::uint32_t rows, std::uint32_t columns) {
   copy_rows(to, to_stride, from, from_stride, bias, rows, columns);
 }
+void add_normed(const add_normed_job& job) { add_normed_rows(job); }
 void exponential_of(const float* x, float* y, std::uint32_t n) { exponential_values(x, y, n); }

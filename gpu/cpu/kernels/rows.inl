@@ -1,4 +1,4 @@
-// Row-wise kernels: norm, SwiGLU, residuals. Included inside an unnamed namespace after arithmetic.inl.
+// Row-wise kernels: norm, SwiGLU and its like, residuals. Included inside an unnamed namespace after arithmetic.inl.
 
 template <class Values> void norm_rows(const norm_job& job) {
   auto* out = static_cast<typename Values::element*>(job.out);
@@ -10,9 +10,19 @@ template <class Values> void norm_rows(const norm_job& job) {
   }
 }
 
-template <class Values> void swiglu_rows(const swiglu_job& job) {
+struct silu_gate {
+  static GODWIT_INLINE vec of(vec x) { return div(x, add(set1(1.0F), exponential(sub(zero(), x)))); }
+};
+struct gelu_gate {
+  static GODWIT_INLINE vec of(vec x) {
+    // -2 sqrt(2 / pi), and that times 0.044715
+    const vec power = mul(x, fma(mul(x, x), set1(-0.0713548162726009F), set1(-1.5957691216057308F)));
+    return div(x, add(set1(1.0F), exponential(power)));
+  }
+};
+
+template <class Values, class Gate> void gated_rows(const swiglu_job& job) {
   auto* out = static_cast<typename Values::element*>(job.out);
-  const vec one = set1(1.0F);
   for (std::uint32_t row = 0; row < job.y_rows; ++row) {
     const float* y = job.y + row * job.y_stride;
     for (std::uint32_t panel = 0; panel < job.panels; panel += 2, y += 32) {
@@ -21,7 +31,7 @@ template <class Values> void swiglu_rows(const swiglu_job& job) {
         gate = add(gate, load(job.bias + panel * 16));
         up = add(up, load(job.bias + panel * 16 + 16));
       }
-      const vec value = mul(div(gate, add(one, exponential(sub(zero(), gate)))), up);
+      const vec value = mul(Gate::of(gate), up);
       Values::put(out + packed_index(job.first_row + row, job.first_column + panel * 8, job.rows, job.width), value);
     }
   }
@@ -45,6 +55,17 @@ void copy_rows(float* to, std::size_t to_stride, const float* from, std::size_t 
       if (bias) value = add(value, load(bias + c));
       store(to + row * to_stride + c, value);
     }
+}
+
+void add_normed_rows(const add_normed_job& job) {
+  for (std::uint32_t row = 0; row < job.rows; ++row) {
+    float *to = job.to + row * job.stride, *from = job.from + row * job.stride;
+    for (std::uint32_t c = 0; job.bias && c < job.columns; c += 16)
+      store(from + c, add(load(from + c), load(job.bias + c)));
+    const vec scale = set1(inverse_rms(from, job.hidden, job.width, job.epsilon));
+    for (std::uint32_t c = 0; c < job.width; c += 16)
+      store(to + c, add(load(to + c), mul(mul(load(from + c), scale), load(job.weight + c))));
+  }
 }
 
 void exponential_values(const float* x, float* y, std::uint32_t n) {

@@ -20,7 +20,8 @@ namespace {
 } // namespace scalar_isa
 
 const kernel_table scalar_kernels{
-    isa::scalar,          scalar_isa::gemm,      scalar_isa::round, scalar_isa::norm, scalar_isa::swiglu,
-    scalar_isa::kv_write, scalar_isa::attention, scalar_isa::add,   scalar_isa::copy, scalar_isa::exponential_of};
+    isa::scalar,        scalar_isa::gemm,       scalar_isa::round,         scalar_isa::norm,
+    scalar_isa::swiglu, scalar_isa::kv_write,   scalar_isa::attention,     scalar_isa::add,
+    scalar_isa::copy,   scalar_isa::add_normed, scalar_isa::exponential_of};
 
 } // namespace godwit::gpu::cpu

@@ -111,8 +111,26 @@ struct norm_job {
   std::uint32_t first = 0, last = 0; ///< rows to do
 };
 
-/// silu(gate) * up for a piece of columns, into packed activations. y holds panels gate, up, gate, up ...
+/// to[r] += from[r], normed: what a product adds, once all of it is there. Scaled and weighted as in a norm_job.
+struct add_normed_job {
+  float* to = nullptr;
+  float* from = nullptr; ///< changed where there is a bias; zero behind `hidden`
+  std::size_t stride = 0;
+  const float* bias = nullptr; ///< added to `from` first; null: none
+  std::uint32_t columns = 0;   ///< of the bias, a multiple of 16
+  const float* weight = nullptr;
+  std::uint32_t hidden = 0, width = 0;
+  float epsilon = 0;
+  std::uint32_t rows = 0;
+};
+
+/// What an MLP makes of its gate x: x / (1 + e^-x), or x / (1 + e^-2u) with u = sqrt(2 / pi) (x + 0.044715 x^3), which
+/// is x (1 + tanh u) / 2.
+enum class gate_kind : std::uint8_t { silu, gelu_tanh };
+
+/// gate * up for a piece of columns, into packed activations. y holds panels gate, up, gate, up ...
 struct swiglu_job {
+  gate_kind gate = gate_kind::silu;
   const float* y = nullptr;
   std::size_t y_stride = 0;
   const float* bias = nullptr; ///< as y's columns; null: none
@@ -203,6 +221,7 @@ struct kernel_table {
   /// to[r][c] = from[r][c] + bias[c].
   void (*copy)(float* to, std::size_t to_stride, const float* from, std::size_t from_stride, const float* bias,
                std::uint32_t rows, std::uint32_t columns);
+  void (*add_normed)(const add_normed_job&);
   /// For tests of the arithmetic: exp of n values, n a multiple of 16.
   void (*exponential)(const float* x, float* y, std::uint32_t n);
 };

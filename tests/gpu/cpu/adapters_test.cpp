@@ -155,6 +155,28 @@ TEST(CpuAdapters, OfAMixtureOfExpertsAreAddedToItsAttention) {
   EXPECT_LT(farthest(compute_logits(packed, tokens, settings), plain), 2e-3);
 }
 
+TEST(CpuAdapters, WhatTheyAddIsNormedWithTheProductWhereItIs) {
+  const auto config = as_gemma3(tiny_config());
+  const auto tokens = some_tokens(50, config.vocabulary, 3);
+  memory_weights weights(config, model::data_type::f32, 21);
+  const auto adapter = random_adapter_of(config, all_projections(), 8, 5);
+  const auto plain = plain_logits(config, weights, tokens);
+  auto both = weights;
+  merge(both, adapter);
+  const auto expected = plain_logits(config, both, tokens);
+  for (const std::uint32_t degree : {1U, 2U}) {
+    const auto shards = pack_shards(config, weights, degree, 1);
+    shelf here(shards);
+    cpu_executor_settings settings;
+    settings.threads = 2;
+    settings.adapters = here.store();
+    const auto id = here.hold("some", adapter);
+    EXPECT_LT(farthest(compute_logits(shards, tokens, settings, 17, id), expected), 2e-3) << degree;
+    EXPECT_GT(farthest(compute_logits(shards, tokens, settings), expected), 0.1) << "it changes something";
+    EXPECT_LT(farthest(compute_logits(shards, tokens, settings), plain), 2e-3) << degree;
+  }
+}
+
 TEST(CpuAdapters, OfOtherTypesAreRoundedToThatOfTheWeights) {
   const auto config = tiny_config();
   const auto tokens = some_tokens(40, config.vocabulary, 3);

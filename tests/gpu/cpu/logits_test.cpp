@@ -65,6 +65,13 @@ std::vector<variant> variants() {
   c.mixture = {19, 6, false}; // more than a panel
   all.push_back({"qwen3_moe_with_weights_of_all", c});
   c = tiny_config();
+  c.layers = 3;
+  all.push_back({"gemma3", as_gemma3(c)});
+  c.qkv_bias = c.output_bias = true;
+  c.head_size = 64;
+  c.hidden = 64;
+  all.push_back({"gemma3_with_biases", as_gemma3(c)});
+  c = tiny_config();
   c.heads = c.kv_heads = 3;
   c.head_size = 8;
   c.hidden = 24;

@@ -52,12 +52,17 @@ std::array<std::string, 3> expert_of(const model::config& c, std::uint32_t layer
 memory_weights::memory_weights(const model::config& c, model::data_type type, unsigned seed) : type_(type) {
   const std::uint64_t hidden = c.hidden, q = c.heads * c.head_size, kv = c.kv_heads * c.head_size, in = c.intermediate;
   add("model.embed_tokens.weight", {c.vocabulary, hidden}, 1.0F, 0, seed++);
-  add("model.norm.weight", {hidden}, 0.1F, 1, seed++);
+  const auto one = c.norms_less_one ? 0.0F : 1.0F; // around which a norm's weights are
+  add("model.norm.weight", {hidden}, 0.1F, one, seed++);
   if (!c.tied_embeddings) add("lm_head.weight", {c.vocabulary, hidden}, 0.3F, 0, seed++);
   for (std::uint32_t i = 0; i < c.layers; ++i) {
     const std::string layer = "model.layers." + std::to_string(i) + ".", a = layer + "self_attn.", m = layer + "mlp.";
-    add(layer + "input_layernorm.weight", {hidden}, 0.1F, 1, seed++);
-    add(layer + "post_attention_layernorm.weight", {hidden}, 0.1F, 1, seed++);
+    add(layer + "input_layernorm.weight", {hidden}, 0.1F, one, seed++);
+    add(layer + "post_attention_layernorm.weight", {hidden}, 0.1F, one, seed++);
+    if (c.post_norms) {
+      add(layer + "pre_feedforward_layernorm.weight", {hidden}, 0.1F, one, seed++);
+      add(layer + "post_feedforward_layernorm.weight", {hidden}, 0.3F, one, seed++);
+    }
     const float size = 1.0F / std::sqrt(static_cast<float>(hidden));
     add(a + "q_proj.weight", {q, hidden}, 2 * size, 0, seed++);
     add(a + "k_proj.weight", {kv, hidden}, 2 * size, 0, seed++);
@@ -84,8 +89,8 @@ memory_weights::memory_weights(const model::config& c, model::data_type type, un
       add(a + "v_proj.bias", {kv}, 0.3F, 0, seed++);
     }
     if (c.qk_norm) {
-      add(a + "q_norm.weight", {c.head_size}, 0.3F, 1, seed++);
-      add(a + "k_norm.weight", {c.head_size}, 0.3F, 1, seed++);
+      add(a + "q_norm.weight", {c.head_size}, 0.3F, one, seed++);
+      add(a + "k_norm.weight", {c.head_size}, 0.3F, one, seed++);
     }
     if (c.output_bias) add(a + "o_proj.bias", {hidden}, 0.3F, 0, seed++);
     if (c.mlp_bias) {
@@ -134,6 +139,24 @@ model::config tiny_config() {
   return c;
 }
 
+model::config as_gemma3(model::config c) {
+  c.kind = model::family::gemma3;
+  c.architecture = "Gemma3ForCausalLM";
+  c.tied_embeddings = c.qk_norm = true;
+  c.scaled_embeddings = c.norms_less_one = c.post_norms = true;
+  c.gate = model::activation::gelu_tanh;
+  c.query_scalar = 1.5 * c.head_size;
+  c.rms_norm_epsilon = 1e-6;
+  c.sliding_window = 37;
+  c.windowed.clear();
+  for (std::uint32_t i = 1; i <= c.layers; ++i) c.windowed.push_back(i % 3 != 0);
+  c.window_rope.emplace();
+  c.rope.theta = 1e6;
+  c.rope.scaling = model::rope_config::scaling_kind::linear;
+  c.rope.factor = 8;
+  return c;
+}
+
 std::vector<protocols::token_id> some_tokens(std::size_t count, std::uint32_t vocabulary, unsigned seed) {
   std::mt19937 engine(seed);
   std::vector<protocols::token_id> tokens(count);
@@ -155,15 +178,30 @@ row times(const std::vector<float>& w, const row& x, const std::vector<float>* b
 }
 
 /// Each stretch of as many numbers as there are weights, by itself: the row, or its heads.
-row normed(const row& x, const std::vector<float>& w, double epsilon) {
+row normed(const model::config& c, const row& x, const std::vector<float>& w) {
   row y(x.size());
+  const double epsilon = c.rms_norm_epsilon, more = c.norms_less_one ? 1 : 0;
   for (std::size_t first = 0; first < x.size(); first += w.size()) {
     double squares = 0;
     for (std::size_t i = 0; i < w.size(); ++i) squares += x[first + i] * x[first + i];
     const double scale = 1 / std::sqrt(squares / static_cast<double>(w.size()) + epsilon);
-    for (std::size_t i = 0; i < w.size(); ++i) y[first + i] = x[first + i] * scale * static_cast<double>(w[i]);
+    for (std::size_t i = 0; i < w.size(); ++i) y[first + i] = x[first + i] * scale * (more + static_cast<double>(w[i]));
   }
   return y;
+}
+
+/// What the gate of an MLP becomes.
+double gated(const model::config& c, double x) {
+  if (c.gate == model::activation::silu) return x / (1 + std::exp(-x));
+  return x / 2 * (1 + std::tanh(std::sqrt(2 / std::numbers::pi) * (x + 0.044715 * x * x * x)));
+}
+
+/// As what is multiplied by it is stored.
+double embedding_scale(const model::config& c, model::data_type type) {
+  const float exact = c.scaled_embeddings ? std::sqrt(static_cast<float>(c.hidden)) : 1.0F;
+  if (type == model::data_type::bf16) return static_cast<double>(as_bf16(exact));
+  if (type == model::data_type::f16) return static_cast<double>(static_cast<_Float16>(exact));
+  return static_cast<double>(exact);
 }
 
 double frequency(const model::config& c, std::uint32_t i) {
@@ -200,7 +238,8 @@ void turn_heads(const model::config& c, row& x, std::size_t position) {
     }
 }
 
-row attended(const model::config& c, const row& q, const std::vector<row>& keys, const std::vector<row>& values) {
+row attended(const model::config& c, std::uint32_t layer, const row& q, const std::vector<row>& keys,
+             const std::vector<row>& values) {
   row out(q.size());
   const std::size_t last = keys.size() - 1, group = c.heads / c.kv_heads;
   for (std::size_t head = 0; head < c.heads; ++head) {
@@ -209,10 +248,11 @@ row attended(const model::config& c, const row& q, const std::vector<row>& keys,
     double highest = -INFINITY, total = 0;
     for (std::size_t t = 0; t <= last; ++t) {
       weights[t] = -INFINITY;
-      if (c.sliding_window && last - t >= *c.sliding_window) continue;
+      const bool windowed = c.sliding_window && (c.windowed.empty() || c.windowed[layer]);
+      if (windowed && last - t >= *c.sliding_window) continue;
       double dot = 0;
       for (std::uint32_t d = 0; d < c.head_size; ++d) dot += q[head * c.head_size + d] * keys[t][kv + d];
-      weights[t] = dot / std::sqrt(static_cast<double>(c.head_size));
+      weights[t] = dot / std::sqrt(c.query_scalar > 0 ? c.query_scalar : static_cast<double>(c.head_size));
       highest = std::max(highest, weights[t]);
     }
     for (auto& weight : weights) total += weight = std::exp(weight - highest);
@@ -262,32 +302,39 @@ std::vector<double> plain_logits(const model::config& c, const memory_weights& w
   for (std::size_t t = 0; t < tokens.size(); ++t) {
     const auto& table = w.values("model.embed_tokens.weight");
     row x(table.begin() + tokens[t] * c.hidden, table.begin() + (tokens[t] + 1) * c.hidden);
+    for (auto& value : x) value *= embedding_scale(c, w.find("model.embed_tokens.weight")->type);
     for (std::uint32_t i = 0; i < c.layers; ++i) {
       const std::string layer = "model.layers." + std::to_string(i) + ".", a = layer + "self_attn.", m = layer + "mlp.";
-      row h = normed(x, w.values(layer + "input_layernorm.weight"), c.rms_norm_epsilon);
+      row h = normed(c, x, w.values(layer + "input_layernorm.weight"));
       row q = times(w.values(a + "q_proj.weight"), h, bias(c.qkv_bias, a + "q_proj.bias"));
       row k = times(w.values(a + "k_proj.weight"), h, bias(c.qkv_bias, a + "k_proj.bias"));
       values[i].push_back(times(w.values(a + "v_proj.weight"), h, bias(c.qkv_bias, a + "v_proj.bias")));
       if (c.qk_norm) {
-        q = normed(q, w.values(a + "q_norm.weight"), c.rms_norm_epsilon);
-        k = normed(k, w.values(a + "k_norm.weight"), c.rms_norm_epsilon);
+        q = normed(c, q, w.values(a + "q_norm.weight"));
+        k = normed(c, k, w.values(a + "k_norm.weight"));
       }
-      turn_heads(c, q, t);
-      turn_heads(c, k, t);
+      auto turning = c;
+      if (c.window_rope && c.windowed[i]) turning.rope = *c.window_rope;
+      turn_heads(turning, q, t);
+      turn_heads(turning, k, t);
       keys[i].push_back(k);
-      add_to(x, times(w.values(a + "o_proj.weight"), attended(c, q, keys[i], values[i]),
-                      bias(c.output_bias, a + "o_proj.bias")));
-      h = normed(x, w.values(layer + "post_attention_layernorm.weight"), c.rms_norm_epsilon);
+      row more = times(w.values(a + "o_proj.weight"), attended(c, i, q, keys[i], values[i]),
+                       bias(c.output_bias, a + "o_proj.bias"));
+      if (c.post_norms) more = normed(c, more, w.values(layer + "post_attention_layernorm.weight"));
+      add_to(x, more);
+      h = normed(c, x, w.values(layer + (c.post_norms ? "pre_feedforward" : "post_attention") + "_layernorm.weight"));
       if (c.mixture.experts > 0) {
         add_to(x, mixed(c, w, i, h));
         continue;
       }
       row gate = times(w.values(m + "gate_proj.weight"), h, bias(c.mlp_bias, m + "gate_proj.bias"));
       const row up = times(w.values(m + "up_proj.weight"), h, bias(c.mlp_bias, m + "up_proj.bias"));
-      for (std::size_t n = 0; n < gate.size(); ++n) gate[n] = gate[n] / (1 + std::exp(-gate[n])) * up[n];
-      add_to(x, times(w.values(m + "down_proj.weight"), gate, bias(c.mlp_bias, m + "down_proj.bias")));
+      for (std::size_t n = 0; n < gate.size(); ++n) gate[n] = gated(c, gate[n]) * up[n];
+      more = times(w.values(m + "down_proj.weight"), gate, bias(c.mlp_bias, m + "down_proj.bias"));
+      if (c.post_norms) more = normed(c, more, w.values(layer + "post_feedforward_layernorm.weight"));
+      add_to(x, more);
     }
-    const row h = normed(x, w.values("model.norm.weight"), c.rms_norm_epsilon);
+    const row h = normed(c, x, w.values("model.norm.weight"));
     const row logits = times(w.values(c.tied_embeddings ? "model.embed_tokens.weight" : "lm_head.weight"), h);
     all.insert(all.end(), logits.begin(), logits.end());
   }

@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -295,6 +296,151 @@ TEST(ModelConfig, AWindowOfQwen3MoeIsOfAllLayers) {
   const auto refused = with(R"(,"layer_types":["full_attention","full_attention"])");
   ASSERT_FALSE(refused);
   EXPECT_THAT(std::string(refused.error().what()), HasSubstr("layer_types"));
+}
+
+/// The first of Gemma's goldens, whose config.json is this text; with what its tensors need.
+config gemma3_with(const std::string& more) {
+  auto files = tests::golden_files("gemma3");
+  files["config.json"] = tests::bytes_of_text(
+      R"({"architectures": ["Gemma3ForCausalLM"], "vocab_size": 264, "hidden_size": 32, "intermediate_size": 48,
+          "num_hidden_layers": 3, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 16)" +
+      more + "}");
+  return open_config(std::move(files));
+}
+std::string error_of_gemma3_with(const std::string& more) {
+  auto files = tests::golden_files("gemma3");
+  files["config.json"] = tests::bytes_of_text(
+      R"({"architectures": ["Gemma3ForCausalLM"], "vocab_size": 264, "hidden_size": 32, "intermediate_size": 48,
+          "num_hidden_layers": 3, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 16)" +
+      more + "}");
+  return error_of(std::move(files));
+}
+
+// transformers' Gemma3TextConfig.
+TEST(ModelConfig, OfGemma3WhatIsAbsentIsWhatTransformersHas) {
+  const auto c = gemma3_with("");
+  EXPECT_EQ(c.kind, family::gemma3);
+  EXPECT_EQ(c.rms_norm_epsilon, 1e-6);
+  EXPECT_EQ(c.query_scalar, 256);
+  EXPECT_EQ(c.positions_max, 131072U);
+  EXPECT_EQ(c.gate, activation::gelu_tanh);
+  EXPECT_TRUE(c.tied_embeddings && c.qk_norm && c.post_norms && c.norms_less_one && c.scaled_embeddings);
+  EXPECT_FALSE(c.qkv_bias || c.output_bias || c.mlp_bias);
+  EXPECT_EQ(c.sliding_window, 4096U);
+  EXPECT_EQ(c.windowed, (std::vector<bool>{true, true, true})) << "the sixth would have none";
+  EXPECT_EQ(c.rope.theta, 1e6);
+  EXPECT_EQ(c.rope.scaling, rope_config::scaling_kind::none);
+  ASSERT_TRUE(c.window_rope);
+  EXPECT_EQ(c.window_rope->theta, 1e4);
+  EXPECT_EQ(c.window_rope->scaling, rope_config::scaling_kind::none);
+  EXPECT_EQ(c.bos, 2);
+  EXPECT_EQ(c.eos, (std::vector<protocols::token_id>{1}));
+
+  auto files = tests::golden_files("gemma3-with-images");
+  files["config.json"] =
+      tests::bytes_of_text(R"({"architectures": ["Gemma3ForConditionalGeneration"], "text_config": {}})");
+  EXPECT_THAT(error_of(files), HasSubstr("config.json calls for [262208, 2304]"));
+}
+
+TEST(ModelConfig, LayersOfGemma3SeeAWindowOrEverything) {
+  const auto of = [](const std::string& more) { return gemma3_with(R"(, "sliding_window": 7)" + more); };
+  auto c = of(R"(, "sliding_window_pattern": 2)");
+  EXPECT_EQ(c.windowed, (std::vector<bool>{true, false, true}));
+  EXPECT_EQ(window_of(c, 0), 7U);
+  EXPECT_EQ(window_of(c, 1), 0U);
+  EXPECT_TRUE(has_window_rope(c, 2));
+  EXPECT_FALSE(has_window_rope(c, 1));
+  EXPECT_EQ(of(R"(, "_sliding_window_pattern": 2)").windowed, c.windowed) << "as some versions write it";
+  EXPECT_EQ(of(R"(, "_sliding_window_pattern": 3, "sliding_window_pattern": 2)").windowed, c.windowed);
+  c = of(R"(, "layer_types": ["full_attention", "sliding_attention", "sliding_attention"])");
+  EXPECT_EQ(c.windowed, (std::vector<bool>{false, true, true}));
+  c = of(R"(, "sliding_window_pattern": 1)");
+  EXPECT_FALSE(c.sliding_window) << "no layer has it";
+  EXPECT_FALSE(c.window_rope);
+  EXPECT_TRUE(c.windowed.empty());
+  EXPECT_THAT(error_of_gemma3_with(R"(, "layer_types": ["full_attention"])"), HasSubstr("1 entries for 3 layers"));
+  EXPECT_THAT(error_of_gemma3_with(R"(, "layer_types": ["full_attention", "chunked_attention", "full_attention"])"),
+              HasSubstr("layer_types: \"chunked_attention\" is not supported"));
+  EXPECT_THAT(error_of_gemma3_with(R"(, "sliding_window": null)"), HasSubstr("sliding_window: is null"));
+}
+
+TEST(ModelConfig, RopesOfGemma3AreReadAsOldAndNewFilesHaveThem) {
+  const auto older = gemma3_with(R"(, "rope_theta": 5e5, "rope_local_base_freq": 2e4, "max_position_embeddings": 512,
+                                     "rope_scaling": {"factor": 8.0, "rope_type": "linear"})");
+  const auto newer = gemma3_with(R"(, "max_position_embeddings": 512, "rope_parameters": {
+      "full_attention": {"rope_type": "linear", "factor": 8.0, "rope_theta": 5e5},
+      "sliding_attention": {"rope_type": "default", "rope_theta": 2e4}})");
+  for (const auto& c : {older, newer}) {
+    EXPECT_EQ(c.rope.theta, 5e5);
+    EXPECT_EQ(c.rope.scaling, rope_config::scaling_kind::linear);
+    EXPECT_EQ(c.rope.factor, 8);
+    ASSERT_TRUE(c.window_rope);
+    EXPECT_EQ(c.window_rope->theta, 2e4);
+    EXPECT_EQ(c.window_rope->scaling, rope_config::scaling_kind::none);
+    EXPECT_EQ(c.positions_max, 512U) << "which is of the stretched model";
+  }
+  EXPECT_THAT(error_of_gemma3_with(R"(, "rope_parameters": {"rope_type": "default", "rope_theta": 1e6})"),
+              HasSubstr("rope_parameters.full_attention: is missing"));
+  EXPECT_THAT(error_of_gemma3_with(R"(, "rope_scaling": {"factor": 8.0, "rope_type": "dynamic"})"),
+              HasSubstr("\"dynamic\" is not supported"));
+}
+
+TEST(ModelConfig, Gemma3ThatCannotBeComputedIsRefused) {
+  for (const auto& [more, why] : {std::pair{R"("final_logit_softcapping": 30.0)", "final_logit_softcapping"},
+                                  {R"("attn_logit_softcapping": 50.0)", "attn_logit_softcapping"},
+                                  {R"("use_bidirectional_attention": true)", "use_bidirectional_attention"},
+                                  {R"("hidden_activation": "gelu")", "hidden_activation"},
+                                  {R"("hidden_act": "silu")", "hidden_act"},
+                                  {R"("partial_rotary_factor": 0.5)", "partial_rotary_factor"}})
+    EXPECT_THAT(
+        error_of_gemma3_with(std::string(", ") + more),
+        AllOf(HasSubstr(std::string("config.json: ") + why + ": "), HasSubstr("not supported"), Not(HasSubstr("\n"))));
+  auto files = tests::golden_files("gemma3-with-images");
+  replace(files, "config.json", R"("final_logit_softcapping": null)", R"("final_logit_softcapping": 30.0)");
+  EXPECT_THAT(error_of(files), HasSubstr("config.json: text_config.final_logit_softcapping: "));
+}
+
+TEST(ModelConfig, OfGemma3ThatSeesTheTextsPartIsRead) {
+  auto files = tests::golden_files("gemma3-with-images");
+  auto opened = open_model(memory_source("both", files));
+  ASSERT_TRUE(opened) << opened.error().what();
+  EXPECT_EQ(opened->configuration.type, data_type::f32);
+  EXPECT_EQ(opened->configuration.bos, 0);
+  EXPECT_EQ(opened->tensors->find("vision_tower.vision_model.encoder.layers.0.mlp.fc1.weight"), nullptr);
+  replace(files, "config.json", R"("text_config")", R"("other_config")");
+  EXPECT_THAT(error_of(files), HasSubstr("text_config"));
+
+  // As transformers' fifth version has the names, of the same lengths with the padding.
+  files = tests::golden_files("gemma3-with-images");
+  auto header = tests::text_of_bytes(files["model.safetensors"]);
+  for (const auto& [from, to] :
+       {std::pair{std::string("language_model.model."), std::string("model.language_model.")},
+        {std::string("\"vision_tower.vision_model."), std::string("\"model.vision_tower.encoder")}})
+    for (auto at = header.find(from); at != std::string::npos; at = header.find(from, at + to.size()))
+      header.replace(at, from.size(), to);
+  files["model.safetensors"] = tests::bytes_of_text(header);
+  auto newer = open_model(memory_source("both", files));
+  ASSERT_TRUE(newer) << newer.error().what();
+  for (const auto* name : {"model.embed_tokens.weight", "model.layers.2.post_feedforward_layernorm.weight"}) {
+    const auto *a = opened->tensors->find(name), *b = newer->tensors->find(name);
+    ASSERT_TRUE(a && b);
+    EXPECT_EQ(std::memcmp(a->data, b->data, a->bytes), 0);
+  }
+}
+
+// Gemma 3's tokenizer has a token for images, id 262144, and its smallest models have 262,144 rows.
+TEST(ModelConfig, TokensOfGemma3WithoutARowAreLeftOut) {
+  auto files = tests::golden_files("gemma3");
+  const auto image = R"({"id":264,"content":"<image_soft_token>","single_word":false,"lstrip":false,"rstrip":false,)"
+                     R"("normalized":false,"special":true},)";
+  replace(files, "tokenizer.json", R"("added_tokens":[)", std::string(R"("added_tokens":[)") + image);
+  const auto opened = open_model(memory_source("gemma", files));
+  ASSERT_TRUE(opened) << opened.error().what();
+  EXPECT_FALSE(opened->tokens->find("<image_soft_token>"));
+  EXPECT_EQ(opened->tokens->encode("<image_soft_token>", true).size(), 18U) << "letters";
+  auto others = tests::golden_files("llama");
+  replace(others, "tokenizer.json", R"("added_tokens":[)", std::string(R"("added_tokens":[)") + image);
+  EXPECT_THAT(error_of(others), HasSubstr("has token ids up to 264"));
 }
 
 TEST(ModelConfig, MixturesThatCannotBeComputedAreRefused) {

@@ -93,6 +93,30 @@ TEST(Fingerprint, TheNormsOfHeadsCount) {
     EXPECT_TRUE(seen.insert(fingerprint(config, one_byte_off(tensors, name, 3))).second) << name;
 }
 
+TEST(Fingerprint, WhateverGemmaHasCounts) {
+  const auto config = cpu::testing::as_gemma3(tiny_config());
+  const memory_weights tensors(config, data_type::bf16, 1);
+  std::set<std::string> seen{fingerprint(config, tensors)};
+  const auto changed = [&](const std::string& what, const std::function<void(model::config&)>& change) {
+    auto other = config;
+    change(other);
+    EXPECT_TRUE(seen.insert(fingerprint(other, tensors)).second) << what;
+  };
+  changed("gate", [](auto& c) { c.gate = activation::silu; });
+  changed("scaled embeddings", [](auto& c) { c.scaled_embeddings = false; });
+  changed("norms less one", [](auto& c) { c.norms_less_one = false; });
+  changed("post norms", [](auto& c) { c.post_norms = false; });
+  changed("query scalar", [](auto& c) { c.query_scalar += 1; });
+  changed("which layers have the window", [](auto& c) { c.windowed[0] = !c.windowed[0]; });
+  changed("their theta", [](auto& c) { c.window_rope->theta *= 2; });
+  changed("none of their own", [](auto& c) { c.window_rope.reset(); });
+  for (const std::string name : {"post_attention", "pre_feedforward", "post_feedforward"})
+    EXPECT_TRUE(
+        seen.insert(fingerprint(config, one_byte_off(tensors, "model.layers.1." + name + "_layernorm.weight", 3)))
+            .second)
+        << name;
+}
+
 TEST(Fingerprint, WhatClientsMayChooseThemselvesDoesNotCount) {
   const auto config = tiny_config();
   const memory_weights tensors(config, data_type::bf16, 1);

@@ -44,9 +44,12 @@ bool same(const config& a, const config& b) {
          a.rope.whole_pairs == b.rope.whole_pairs && a.rope.attention_factor == b.rope.attention_factor &&
          a.tied_embeddings == b.tied_embeddings && a.qkv_bias == b.qkv_bias && a.qk_norm == b.qk_norm &&
          a.output_bias == b.output_bias && a.mlp_bias == b.mlp_bias && a.sliding_window == b.sliding_window &&
-         a.mixture.experts == b.mixture.experts && a.mixture.chosen == b.mixture.chosen &&
-         a.mixture.normed == b.mixture.normed && a.type == b.type && a.bos == b.bos && a.eos == b.eos &&
-         a.default_temperature == b.default_temperature;
+         a.gate == b.gate && a.scaled_embeddings == b.scaled_embeddings && a.norms_less_one == b.norms_less_one &&
+         a.post_norms == b.post_norms && a.query_scalar == b.query_scalar && a.windowed == b.windowed &&
+         a.window_rope.has_value() == b.window_rope.has_value() &&
+         (!a.window_rope || a.window_rope->theta == b.window_rope->theta) && a.mixture.experts == b.mixture.experts &&
+         a.mixture.chosen == b.mixture.chosen && a.mixture.normed == b.mixture.normed && a.type == b.type &&
+         a.bos == b.bos && a.eos == b.eos && a.default_temperature == b.default_temperature;
 }
 
 std::string file_text(const std::filesystem::path& path) {
@@ -56,7 +59,7 @@ std::string file_text(const std::filesystem::path& path) {
 
 TEST(RandomModel, EveryTinyOneIsADirectoryThatOpensAsItWasMeant) {
   for (const auto* name : {"tiny", "tiny-llama3", "tiny-mistral", "tiny-qwen2", "tiny-qwen3", "tiny-yarn",
-                           "tiny-mixtral", "tiny-qwen3-moe"}) {
+                           "tiny-mixtral", "tiny-qwen3-moe", "tiny-gemma3"}) {
     const tests::scratch_directory directory(name);
     const auto written = write_random_model(name, directory.path(), 7);
     ASSERT_TRUE(written) << written.error().what();

@@ -51,6 +51,9 @@ std::vector<numbers> all_numbers() {
   c.mixture = {6, 3, true};
   all.push_back({"a_mixture_of_experts", c});
   c = divisible_shape();
+  c.layers = 3;
+  all.push_back({"gemma3", as_gemma3(c)});
+  c = divisible_shape();
   c.heads = 4;
   c.hidden = 24;
   c.intermediate = 90; // fewer tiles than devices

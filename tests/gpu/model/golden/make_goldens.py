@@ -126,6 +126,43 @@ MODELS = {
 }
 
 
+# Of Gemma 3, as its files have them: one model of text alone, and one whose files have a part that sees beside it.
+GEMMA3 = {
+    "model_type": "gemma3_text",
+    "num_hidden_layers": 3,
+    "tie_word_embeddings": True,
+    "head_dim": 16,  # not hidden_size / heads
+    "hidden_activation": "gelu_pytorch_tanh",
+    "query_pre_attn_scalar": 12,  # nor head_dim
+    "attention_bias": False,
+    "final_logit_softcapping": None,
+    "attn_logit_softcapping": None,
+    "sliding_window": 11,
+    "rms_norm_eps": 1e-6,
+}
+MODELS["gemma3"] = {
+    **GEMMA3,
+    "architectures": ["Gemma3ForCausalLM"],
+    "sliding_window_pattern": 3,
+    "rope_theta": 1000000.0,
+    "rope_local_base_freq": 10000.0,
+    "rope_scaling": {"factor": 8.0, "rope_type": "linear"},
+}
+MODELS["gemma3-with-images"] = {
+    **GEMMA3,
+    "architectures": ["Gemma3ForConditionalGeneration"],
+    "layer_types": ["sliding_attention", "full_attention", "sliding_attention"],
+    "rope_parameters": {
+        "full_attention": {"rope_type": "linear", "factor": 8.0, "rope_theta": 1000000.0},
+        "sliding_attention": {"rope_type": "default", "rope_theta": 100.0},
+    },
+}
+
+
+def is_gemma(config):
+    return config["model_type"] == "gemma3_text"
+
+
 def head_size(config):
     return config.get("head_dim") or config["hidden_size"] // config["num_attention_heads"]
 
@@ -167,7 +204,10 @@ def tensor_shapes(config):
         base = f"model.layers.{layer}."
         shapes[base + "input_layernorm.weight"] = (hidden,)
         shapes[base + "post_attention_layernorm.weight"] = (hidden,)
-        if config["model_type"].startswith("qwen3"):
+        if is_gemma(config):
+            shapes[base + "pre_feedforward_layernorm.weight"] = (hidden,)
+            shapes[base + "post_feedforward_layernorm.weight"] = (hidden,)
+        if is_gemma(config) or config["model_type"].startswith("qwen3"):
             shapes[base + "self_attn.q_norm.weight"] = (head_size(config),)
             shapes[base + "self_attn.k_norm.weight"] = (head_size(config),)
         linear(base + "self_attn.q_proj", queries, hidden, qkv_bias)
@@ -188,7 +228,7 @@ def random_weights(config, random):
     for name, shape in tensor_shapes(config).items():
         values = random.standard_normal(shape)
         if name.endswith("norm.weight"):
-            values = 1.0 + 0.2 * values
+            values = (0.0 if is_gemma(config) else 1.0) + 0.2 * values
         elif name.endswith(".bias"):
             values = 0.3 * values
         elif "embed_tokens" in name or "lm_head" in name:
@@ -234,9 +274,28 @@ def tokenizer():
     }
 
 
-def inverse_frequencies(config):
+def windowed(config, layer):
+    """Whether a layer has the window."""
+    if not is_gemma(config):
+        return config["model_type"] in ("mistral", "phi3") and bool(config.get("sliding_window"))
+    if "layer_types" in config:
+        return config["layer_types"][layer] == "sliding_attention"
+    return (layer + 1) % config["sliding_window_pattern"] != 0
+
+
+def rope_of(config, layer):
+    """What is said of a layer's rotation, beside rope_theta."""
+    if not is_gemma(config):
+        return config.get("rope_parameters") or config.get("rope_scaling") or {}
+    kind = "sliding_attention" if windowed(config, layer) else "full_attention"
+    if "rope_parameters" in config:
+        return config["rope_parameters"][kind]
+    return {"rope_theta": config["rope_local_base_freq"]} if windowed(config, layer) else config["rope_scaling"]
+
+
+def inverse_frequencies(config, layer):
     """Angles per position of each pair of a head."""
-    rope = config.get("rope_parameters") or config.get("rope_scaling") or {}
+    rope = rope_of(config, layer)
     theta = rope.get("rope_theta", config.get("rope_theta"))
     size = head_size(config)
     frequencies = theta ** (-torch.arange(0, size, 2, dtype=torch.float64) / size)
@@ -284,40 +343,53 @@ def forward(config, weights, tokens):
     heads, groups = config["num_attention_heads"], config["num_attention_heads"] // config["num_key_value_heads"]
 
     def norm(x, name):
-        return x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + config["rms_norm_eps"]) * w[name]
+        weight = 1.0 + w[name] if is_gemma(config) else w[name]
+        return x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + config["rms_norm_eps"]) * weight
 
     def linear(x, name):
         y = x @ w[name + ".weight"].T
         return y + w[name + ".bias"] if name + ".bias" in w else y
 
     positions = torch.arange(count, dtype=torch.float64)
-    angles, factor = positions[:, None] * inverse_frequencies(config)[None, :], attention_factor(config)
+    factor, scale = attention_factor(config), config.get("query_pre_attn_scalar", size) ** -0.5
     # A token sees itself and those before it; with a window, itself and the window - 1 before it.
     distance = torch.arange(count)[:, None] - torch.arange(count)[None, :]
-    seen = distance >= 0
-    if config["model_type"] in ("mistral", "phi3") and config.get("sliding_window"):
-        seen &= distance < config["sliding_window"]
+
+    def gate(x):
+        return torch.nn.functional.gelu(x, approximate="tanh") if is_gemma(config) else torch.nn.functional.silu(x)
 
     x = w["model.embed_tokens.weight"][torch.tensor(tokens)]
+    if is_gemma(config):  # by a number of the weights' type
+        x = x * float(numpy.float32(config["hidden_size"] ** 0.5))
     for layer in range(config["num_hidden_layers"]):
         base = f"model.layers.{layer}."
+        angles = positions[:, None] * inverse_frequencies(config, layer)[None, :]
+        seen = (distance >= 0) & (distance < config["sliding_window"]) if windowed(config, layer) else distance >= 0
         h = norm(x, base + "input_layernorm.weight")
         q = linear(h, base + "self_attn.q_proj").view(count, heads, size)
         k = linear(h, base + "self_attn.k_proj").view(count, -1, size)
-        if config["model_type"].startswith("qwen3"):
+        if is_gemma(config) or config["model_type"].startswith("qwen3"):
             q, k = norm(q, base + "self_attn.q_norm.weight"), norm(k, base + "self_attn.k_norm.weight")
         q, k = rotate(q, angles, factor), rotate(k, angles, factor)
         v = linear(h, base + "self_attn.v_proj").view(count, -1, size)
         mixed = []
         for head in range(heads):
-            scores = q[:, head] @ k[:, head // groups].T / math.sqrt(size)
+            scores = q[:, head] @ k[:, head // groups].T * scale
             mixed.append(torch.softmax(scores.masked_fill(~seen, -math.inf), dim=-1) @ v[:, head // groups])
-        x = x + linear(torch.cat(mixed, dim=-1), base + "self_attn.o_proj")
-        h = norm(x, base + "post_attention_layernorm.weight")
+        more = linear(torch.cat(mixed, dim=-1), base + "self_attn.o_proj")
+        if is_gemma(config):
+            x = x + norm(more, base + "post_attention_layernorm.weight")
+            h = norm(x, base + "pre_feedforward_layernorm.weight")
+        else:
+            x = x + more
+            h = norm(x, base + "post_attention_layernorm.weight")
 
         def mlp(names):
-            return linear(torch.nn.functional.silu(linear(h, names[0])) * linear(h, names[1]), names[2])
+            return linear(gate(linear(h, names[0])) * linear(h, names[1]), names[2])
 
+        if is_gemma(config):
+            x = x + norm(mlp(mlps(config, base)[0]), base + "post_feedforward_layernorm.weight")
+            continue
         if not experts(config):
             x = x + mlp(mlps(config, base)[0])
             continue
@@ -332,8 +404,26 @@ def forward(config, weights, tokens):
     return x @ w.get("lm_head.weight", w["model.embed_tokens.weight"]).T
 
 
+def file_config(config):
+    """As the files have it: of a model that sees, what is said of its text by itself, and what is usual left out."""
+    if is_gemma(config):
+        config = {name: value for name, value in config.items() if name != "hidden_act"}
+    if config["architectures"] != ["Gemma3ForConditionalGeneration"]:
+        return config
+    whole = ("architectures", "torch_dtype", "bos_token_id", "eos_token_id")
+    usual = {"hidden_activation", "rms_norm_eps", "tie_word_embeddings", *whole}
+    text = {name: value for name, value in config.items() if name not in usual}
+    return {**{name: config[name] for name in whole}, "model_type": "gemma3", "text_config": text,
+            "vision_config": {"hidden_size": 8, "model_type": "siglip_vision_model"}}
+
+
 def fused(config, weights):
     """As the files have them."""
+    if config["architectures"] == ["Gemma3ForConditionalGeneration"]:
+        eye = numpy.zeros((8, 8), dtype=numpy.float32)
+        return {**{"language_model." + name: values for name, values in weights.items()},
+                "vision_tower.vision_model.encoder.layers.0.mlp.fc1.weight": eye,
+                "multi_modal_projector.mm_input_projection_weight": eye}
     if config["model_type"] != "phi3":
         return weights
     out = dict(weights)
@@ -354,7 +444,7 @@ def main():
         logits = forward(config, weights, tokens).numpy().astype("<f4")
         directory = HERE / name
         directory.mkdir(exist_ok=True)
-        (directory / "config.json").write_text(json.dumps(config, indent=2) + "\n")
+        (directory / "config.json").write_text(json.dumps(file_config(config), indent=2) + "\n")
         (directory / "tokenizer.json").write_text(json.dumps(tokenizer(), separators=(",", ":")) + "\n")
         write_safetensors(directory / "model.safetensors", fused(config, weights))
         (directory / "prompt.txt").write_text(" ".join(map(str, tokens)) + "\n")

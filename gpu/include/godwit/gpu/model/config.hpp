@@ -14,7 +14,11 @@ enum class data_type : std::uint8_t { bf16, f16, f32 };
 [[nodiscard]] std::string to_string(data_type type);
 
 /// phi3: Phi-3 and Phi-4, whose files have queries, keys and values in one matrix, gate and up in another.
-enum class family : std::uint8_t { llama, mistral, qwen2, qwen3, mixtral, qwen3_moe, phi3 };
+/// gemma3: its text models, and the text half of those that see.
+enum class family : std::uint8_t { llama, mistral, qwen2, qwen3, mixtral, qwen3_moe, phi3, gemma3 };
+
+/// What the MLP makes of its gate: x / (1 + e^-x), or GELU in the form that has a tanh.
+enum class activation : std::uint8_t { silu, gelu_tanh };
 
 /// Rotary embedding, as in config.json's rope_theta and rope_scaling. `none`, `linear` (positions / factor),
 /// `llama3` and `yarn` (Peng et al., "YaRN", section 3) are known; `factors` is what GGUF files say of Llama 3's.
@@ -76,9 +80,17 @@ struct config {
   bool qk_norm = false;     ///< Qwen3: each head of queries and keys is normed, with RMSNorm, before it turns
   bool output_bias = false; ///< attention o_proj (Llama and Qwen3 with attention_bias)
   bool mlp_bias = false;
+  activation gate = activation::silu;
+  bool scaled_embeddings = false; ///< Gemma: times the root of `hidden`, rounded to their type
+  bool norms_less_one = false;    ///< Gemma: the files say of a norm's weights how much they are above one
+  bool post_norms = false;        ///< Gemma: what attention and MLP add to the residual stream is normed, too
+  double query_scalar = 0;        ///< Gemma's query_pre_attn_scalar, by whose root scores are divided; 0: head_size
   std::optional<std::uint32_t> sliding_window; ///< Mistral 7B v0.1: attention sees this many positions back
-  data_type type = data_type::bf16;            ///< torch_dtype
-  quantization_config quantization;            ///< of the files
+  /// Gemma: of each layer whether it has the window; empty: all have it, where there is one.
+  std::vector<bool> windowed;
+  std::optional<rope_config> window_rope; ///< of layers with the window; absent: theirs is that of all
+  data_type type = data_type::bf16;       ///< torch_dtype
+  quantization_config quantization;       ///< of the files
   std::optional<protocols::token_id> bos;
   std::vector<protocols::token_id> eos; ///< from both files, without repeats
   /// Defaults of generation_config.json, absent where the file has none.
@@ -88,5 +100,14 @@ struct config {
   std::optional<float> default_min_p;
   std::optional<float> default_repetition_penalty;
 };
+
+/// How many positions a layer of the whole model sees, its own included; 0: all before.
+[[nodiscard]] std::uint32_t window_of(const config& model, std::uint32_t layer) noexcept;
+/// Whether it turns queries and keys by `window_rope`.
+[[nodiscard]] bool has_window_rope(const config& model, std::uint32_t layer) noexcept;
+/// Whether the files have a part that sees images, beside the text's, which alone is served.
+[[nodiscard]] bool leaves_images_aside(const config& model) noexcept;
+/// What scores are multiplied by.
+[[nodiscard]] float attention_scale(const config& model) noexcept;
 
 } // namespace godwit::gpu::model
