@@ -27,7 +27,7 @@ struct gguf_architecture {
 constexpr std::array gguf_architectures{
     gguf_architecture{"llama", "LlamaForCausalLM"}, gguf_architecture{"qwen2", "Qwen2ForCausalLM"},
     gguf_architecture{"qwen3", "Qwen3ForCausalLM"}, gguf_architecture{"qwen3moe", "Qwen3MoeForCausalLM"},
-    gguf_architecture{"phi3", "Phi3ForCausalLM"}};
+    gguf_architecture{"phi3", "Phi3ForCausalLM"},   gguf_architecture{"gemma3", "Gemma3ForCausalLM"}};
 
 /// The keys of one architecture, and what config.json calls them.
 class config_writer {
@@ -127,6 +127,22 @@ private:
     const auto window = integer("attention.sliding_window").value_or(0);
     out_["sliding_window"] = nullptr;
     if (window > 0 && prefix_ == "phi3") out_["sliding_window"] = window; // as Hugging Face has it; llama.cpp has none
+    if (prefix_ == "gemma3") gemma(window);
+  }
+
+  /// What llama.cpp knows of Gemma 3 without a word in the file.
+  void gemma(std::int64_t window) {
+    if (window > 0) out_["sliding_window"] = window;
+    if (head_.is_array(key("attention.sliding_window_pattern")))
+      head_.fail(key("attention.sliding_window_pattern"), "for each layer is not supported");
+    out_["sliding_window_pattern"] = window > 0 ? integer("attention.sliding_window_pattern").value_or(6) : 1;
+    out_["rope_local_base_freq"] = number("rope.freq_base_swa").value_or(10000.0);
+    constexpr std::int64_t layers_of_27b = 62;
+    const bool by_hidden = required("block_count") == layers_of_27b;
+    out_["query_pre_attn_scalar"] =
+        by_hidden ? required("embedding_length") / same_in_all_layers("attention.head_count") : head_size_;
+    for (const auto* name : {"attn_logit_softcapping", "final_logit_softcapping"})
+      if (number(name).value_or(0.0) != 0.0) head_.fail(key(name), "is not supported");
   }
 
   void rope() {
@@ -212,6 +228,7 @@ std::string gguf_generation_config_json(const gguf_file& head) {
 
 void complete_gguf_config(const gguf_model& model, config& out) {
   out.type = type_of(model);
+  out.norms_less_one = false; // llama.cpp's files have the whole of Gemma's norms
   for (const auto& part : model.parts())
     for (const auto& [name, tensor] : part.tensors())
       if (block_of(tensor.type) && !plain_type_of(tensor.type))

@@ -39,7 +39,10 @@ public:
     for (std::uint32_t i = 0; i < c.layers; ++i) {
       const auto from = "blk." + std::to_string(i) + ".", to = "model.layers." + std::to_string(i) + ".";
       add(to + "input_layernorm.weight", {from + "attn_norm.weight", c.hidden});
-      add(to + "post_attention_layernorm.weight", {from + "ffn_norm.weight", c.hidden});
+      const auto norms = norms_of(c, i);
+      add(norms.mlp, {from + "ffn_norm.weight", c.hidden});
+      add(norms.attention_post, {from + "post_attention_norm.weight", c.hidden});
+      add(norms.mlp_post, {from + "post_ffw_norm.weight", c.hidden});
       const auto attention = to + "self_attn.", mlp = to + "mlp.";
       if (c.kind == family::phi3) {
         const auto all = queries + 2 * keys, inner = 2 * std::uint64_t{c.intermediate};

@@ -68,7 +68,7 @@ def turned(values, heads):
     return values.reshape(heads, 2, shape[0] // heads // 2, *shape[1:]).swapaxes(1, 2).reshape(shape)
 
 
-def _layer_name(name):
+def _layer_name(config, name):
     parts = {
         "input_layernorm": "attn_norm", "post_attention_layernorm": "ffn_norm", "self_attn.q_proj": "attn_q",
         "self_attn.k_proj": "attn_k", "self_attn.v_proj": "attn_v", "self_attn.o_proj": "attn_output",
@@ -76,6 +76,8 @@ def _layer_name(name):
         "mlp.gate_up_proj": "ffn_up", "mlp.gate_proj": "ffn_gate", "mlp.up_proj": "ffn_up", "mlp.down_proj": "ffn_down",
         "block_sparse_moe.gate": "ffn_gate_inp", "mlp.gate": "ffn_gate_inp",
     }  # fmt: skip
+    if config["model_type"] == "gemma3_text":  # which norms what is added, too
+        parts |= {"post_attention_layernorm": "post_attention_norm", "pre_feedforward_layernorm": "ffn_norm", "post_feedforward_layernorm": "post_ffw_norm"}
     _, _, layer, rest = name.split(".", 3)
     rest, ending = rest.rsplit(".", 1)
     return f"blk.{layer}.{parts[rest]}.{ending}"
@@ -93,7 +95,7 @@ def tensors_of(config, weights):
             experts.setdefault(f"blk.{layer}.ffn_{part}_exps.weight", {})[int(expert)] = values
             continue
         fixed = {"model.embed_tokens.weight": "token_embd.weight", "model.norm.weight": "output_norm.weight", "lm_head.weight": "output.weight"}
-        new = fixed.get(name) or _layer_name(name)
+        new = fixed.get(name) or _layer_name(config, name)
         if is_turned(config, new):
             values = turned(values, config["num_attention_heads" if "attn_q." in new else "num_key_value_heads"])
         out[new] = values
@@ -104,7 +106,7 @@ def tensors_of(config, weights):
 
 def metadata_of(config):
     """What llama.cpp's convert_hf_to_gguf.py writes for such a config.json."""
-    name = {"llama": "llama", "mixtral": "llama", "qwen2": "qwen2", "qwen3": "qwen3", "qwen3_moe": "qwen3moe", "phi3": "phi3"}[config["model_type"]]
+    name = {"llama": "llama", "mixtral": "llama", "qwen2": "qwen2", "qwen3": "qwen3", "qwen3_moe": "qwen3moe", "phi3": "phi3", "gemma3_text": "gemma3"}[config["model_type"]]
     size = config.get("head_dim") or config["hidden_size"] // config["num_attention_heads"]
     out = {
         "general.architecture": name,
@@ -128,8 +130,8 @@ def metadata_of(config):
         out[f"{name}.expert_used_count"] = config["num_experts_per_tok"]
     if "moe_intermediate_size" in config:
         out[f"{name}.expert_feed_forward_length"] = config["moe_intermediate_size"]
-    if config.get("sliding_window") and name == "phi3":
-        out["phi3.attention.sliding_window"] = config["sliding_window"]
+    if config.get("sliding_window") and name in ("phi3", "gemma3"):
+        out[f"{name}.attention.sliding_window"] = config["sliding_window"]
     rope = config.get("rope_scaling") or {}
     kind = rope.get("rope_type") or rope.get("type")
     if kind in ("linear", "yarn"):

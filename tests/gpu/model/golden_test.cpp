@@ -59,20 +59,7 @@ float largest_error(const std::vector<float>& a, const std::vector<float>& b) {
 class bf16_weights : public weights {
 public:
   bf16_weights(const config& configuration, const weights& from) {
-    for (const auto* name : {"model.embed_tokens.weight", "model.norm.weight", "lm_head.weight"}) add(from, name);
-    for (std::uint32_t layer = 0; layer < configuration.layers; ++layer)
-      for (const auto* part : {"input_layernorm", "post_attention_layernorm", "self_attn.q_proj", "self_attn.k_proj",
-                               "self_attn.v_proj", "self_attn.o_proj", "self_attn.q_norm", "self_attn.k_norm",
-                               "mlp.gate_proj", "mlp.up_proj", "mlp.down_proj"})
-        for (const auto* kind : {".weight", ".bias"})
-          add(from, "model.layers." + std::to_string(layer) + "." + part + kind);
-    for (std::uint32_t layer = 0; layer < configuration.layers && configuration.mixture.experts > 0; ++layer) {
-      add(from, router_name(configuration, layer) + ".weight");
-      for (std::uint32_t expert = 0; expert < configuration.mixture.experts; ++expert) {
-        const auto [gate, up, down] = names_of_expert(configuration, layer, expert);
-        for (const auto& name : {gate, up, down}) add(from, name + ".weight");
-      }
-    }
+    for (const auto& need : tensors_of(configuration)) add(from, need.name);
   }
   const tensor_view* find(std::string_view name) const noexcept override {
     const auto found = tensors_.find(name);
@@ -215,7 +202,7 @@ TEST_P(Golden, Bf16LogitsAreCloseToTheFp32Reference) {
 
 INSTANTIATE_TEST_SUITE_P(OfEachFamily, Golden,
                          ::testing::Values("llama", "llama3", "llama-linear-biased", "mistral", "qwen2", "qwen3-yarn",
-                                           "mixtral", "qwen3-moe", "phi3"),
+                                           "mixtral", "qwen3-moe", "phi3", "gemma3", "gemma3-with-images"),
                          [](const auto& each) {
                            std::string name = each.param;
                            std::replace(name.begin(), name.end(), '-', '_');
@@ -379,7 +366,8 @@ TEST_P(GgufGolden, TakesTheRoomOfItsCodes) {
 
 INSTANTIATE_TEST_SUITE_P(OfEachFile, GgufGolden,
                          ::testing::Values("llama3-k", "llama-legacy", "qwen2-q8_0", "qwen3-yarn-f16", "qwen3moe-mxfp4",
-                                           "mixtral-q4_0", "mixtral-f16", "phi3-q5_1", "llama-linear-bf16"),
+                                           "mixtral-q4_0", "mixtral-f16", "phi3-q5_1", "llama-linear-bf16",
+                                           "gemma3-f16"),
                          [](const auto& each) {
                            std::string name = each.param;
                            std::replace(name.begin(), name.end(), '-', '_');

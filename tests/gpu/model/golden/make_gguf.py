@@ -53,6 +53,11 @@ MODELS = {
     "mixtral-f16": (make_goldens.MODELS["mixtral"], {"gate_inp": "F32", ".": "F16"}),
     "phi3-q5_1": ({**make_goldens.MODELS["phi3"], "sliding_window": None}, {".": "Q5_1"}),
     "llama-linear-bf16": ({**make_goldens.MODELS["llama-linear-biased"], "mlp_bias": False}, {".": "BF16"}),
+    # As llama.cpp has it whatever the file says: every sixth layer sees everything, scores are divided by the root of a head's size.
+    "gemma3-f16": (
+        {**make_goldens.MODELS["gemma3"], "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 7, "sliding_window_pattern": 6, "query_pre_attn_scalar": 16},
+        {".": "F16"},
+    ),
 }
 
 
@@ -62,11 +67,11 @@ def kind_of(name, shape, kinds):
     return next(kind for part, kind in kinds.items() if part in name)
 
 
-def inverse_frequencies(config):
+def inverse_frequencies(config, layer):
     """YaRN's with the usual borders, which may lie outside of a head."""
     rope = config.get("rope_scaling") or {}
     if rope.get("rope_type") != "yarn":
-        return plain_frequencies(config)
+        return plain_frequencies(config, layer)
     size, theta = make_goldens.head_size(config), config["rope_theta"]
     frequencies = theta ** (-torch.arange(0, size, 2, dtype=torch.float64) / size)
     pair = lambda turns: size / 2 * numpy.log(rope["original_max_position_embeddings"] / turns / (2 * numpy.pi)) / numpy.log(theta)
@@ -107,12 +112,14 @@ def make_model(library, name, seed):
     tensors, meant = {}, {}
     for tensor, values in gguf.tensors_of(config, make_goldens.fused(config, weights)).items():
         kind = kind_of(tensor, values.shape, kinds)
-        data = library.quantize(kind, values)
+        # The files have the whole of what Gemma's norms weigh.
+        more = numpy.float32(1 if make_goldens.is_gemma(config) and "norm" in tensor else 0)
+        data = library.quantize(kind, values + more)
         tensors[tensor] = (kind, values.shape, data)
-        meant[tensor] = library.dequantize(kind, data, values.shape)
+        meant[tensor] = library.dequantize(kind, data, values.shape) - more
     if "rope_parameters" in config:  # as convert_hf_to_gguf.py has it for Llama 3
         size = make_goldens.head_size(config)
-        slower = (500.0 ** (-numpy.arange(0, size, 2) / size) / plain_frequencies(config).numpy()).astype("f4")
+        slower = (500.0 ** (-numpy.arange(0, size, 2) / size) / plain_frequencies(config, 0).numpy()).astype("f4")
         tensors["rope_freqs.weight"] = ("F32", slower.shape, slower.tobytes())
         meant["rope_freqs.weight"] = slower
     metadata = gguf.metadata_of(config) | gguf.byte_level_tokenizer(make_goldens.tokenizer(), "gpt-2", make_goldens.VOCABULARY, 0, 2)

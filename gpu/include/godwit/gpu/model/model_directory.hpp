@@ -41,8 +41,8 @@ struct model_directory {
 [[nodiscard]] protocols::expected<model_directory, model_error> open_model(std::shared_ptr<const file_source> files);
 
 /// Opens a model of llama.cpp: a GGUF file (versions 2 and 3; the first of several where it is split) of the
-/// architectures llama, qwen2, qwen3, qwen3moe and phi3, with its tokenizer and chat template. Matrices in codes stay
-/// so (docs/serving.md, "GGUF files").
+/// architectures llama, qwen2, qwen3, qwen3moe, phi3 and gemma3, with its tokenizer and chat template. Matrices in
+/// codes stay so (docs/serving.md, "GGUF files").
 [[nodiscard]] protocols::expected<model_directory, model_error> open_gguf(std::shared_ptr<const file_source> files,
                                                                           const std::string& file);
 
