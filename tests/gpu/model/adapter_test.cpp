@@ -52,6 +52,29 @@ std::string error_in(const made_adapter& from, const config& model = small_confi
   return {};
 }
 
+// Trained beside a part that sees, as PEFT names it with newer and with older versions of transformers.
+TEST(Adapter, OfTheTextsPartOfAModelIsFoundByItsLongerNames) {
+  const auto made = random_adapter_of(small_config(), {projection::query}, 4, 1);
+  for (const std::string before :
+       {"base_model.model.model.language_model.", "base_model.model.language_model.model."}) {
+    file_map files;
+    files.emplace(adapter_config_file, bytes_of_text(made.config_text()));
+    const auto file = made.tensors();
+    std::uint64_t size = 0;
+    std::memcpy(&size, file.data(), sizeof size);
+    std::string header(reinterpret_cast<const char*>(file.data()) + sizeof size, size);
+    const std::string usual = "base_model.model.model.";
+    for (auto at = header.find(usual); at != std::string::npos; at = header.find(usual, at + before.size()))
+      header.replace(at, usual.size(), before);
+    auto renamed = safetensors_file(header, file.size() - size - sizeof size);
+    std::memcpy(renamed.data() + (renamed.size() - (file.size() - size - sizeof size)),
+                file.data() + sizeof size + size, file.size() - size - sizeof size);
+    files.emplace(adapter_tensors_file, std::move(renamed));
+    const auto read = read_adapter(memory_source("some", std::move(files)), small_config());
+    EXPECT_EQ(read.rank_max, 4U) << before;
+  }
+}
+
 TEST(Adapter, OfAMixtureOfExpertsIsOfItsAttention) {
   auto mixture = small_config();
   mixture.mixture = {4, 2, true};

@@ -56,6 +56,24 @@ std::vector<std::byte> bytes_of_file(const std::filesystem::path& path) {
   return tests::bytes_of_text(text);
 }
 
+// What llama.cpp takes for granted in a file of this architecture, and the golden's logits hold.
+TEST(Gguf, Gemma3IsWhatLlamaCppMakesOfItsFile) {
+  const auto model = open_model(goldens() / "gemma3-f16/model.gguf");
+  ASSERT_TRUE(model) << model.error().what();
+  const auto& c = model->configuration;
+  EXPECT_EQ(c.kind, family::gemma3);
+  EXPECT_EQ(c.sliding_window, 11U);
+  EXPECT_EQ(c.windowed, (std::vector<bool>{true, true, true, true, true, false, true}));
+  EXPECT_EQ(c.query_scalar, 16);
+  EXPECT_EQ(c.rope.theta, 1e6);
+  EXPECT_EQ(c.rope.factor, 8);
+  EXPECT_EQ(c.positions_max, 512U) << "not longer by the factor";
+  ASSERT_TRUE(c.window_rope);
+  EXPECT_EQ(c.window_rope->theta, 1e4);
+  EXPECT_FALSE(c.norms_less_one) << "the file has the whole";
+  EXPECT_TRUE(c.post_norms && c.scaled_embeddings && c.tied_embeddings);
+}
+
 TEST(Gguf, AModelIsWhatItsFileSays) {
   const auto model = open_built(small_gguf());
   ASSERT_TRUE(model) << model.error().what();

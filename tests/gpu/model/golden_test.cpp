@@ -444,6 +444,23 @@ TEST(Quantize, LogitsMoveALittleWithInt8AndMoreWithInt4) {
   EXPECT_LT(off[4], 1.2 * off[2]);
 }
 
+TEST(Quantize, LogitsOfModelsThatNormWhatIsAddedMoveALittle) {
+  const auto expected = read_golden("gemma3");
+  const auto model = quantize(expected.model, rounding::int8);
+  const auto packed = cpu::pack_model(model.configuration, *model.tensors, 1);
+  cpu::cpu_executor_settings settings;
+  settings.threads = 1;
+  const auto logits = cpu::compute_logits(packed, expected.prompt, settings);
+  const auto moved = largest_error(logits, expected.logits);
+  EXPECT_GT(moved, 1e-3F);
+  EXPECT_LT(moved, 1.0F) << "of logits whose deviation is 3.1";
+  for (const auto set : {cpu::isa::scalar, cpu::isa::avx2, cpu::isa::avx512}) {
+    if (set > cpu::best_isa()) continue;
+    settings.isa = set;
+    EXPECT_EQ(cpu::compute_logits(packed, expected.prompt, settings, 7), logits) << to_string(set);
+  }
+}
+
 TEST(Quantize, AWeightIsTheNearestOfItsGroupsNumbers) {
   const auto model = read_golden("llama").model;
   for (const auto to : {rounding::int8, rounding::int4}) {
