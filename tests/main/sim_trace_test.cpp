@@ -63,16 +63,15 @@ TEST(SimCommand, TakesATraceFromAPipeAndSaysWhichLinesItLeftOut) {
 // Timers have the scheduler look for what is to move, and for who may be lost; a request's time goes by elsewhere.
 TEST(SimCommand, RecordingsTellWhereMovedRequestsSpentTheirTimeAndHowTheyEnded) {
   const scratch folder("moved");
-  const auto file = (folder.path / "r.gwt").string(), csv = (folder.path / "r.csv").string();
-  const auto run =
-      typed("--json --lengths M-M --rate 5 --requests 120 --instances 3 --seed 3 --frontend-request-timeout "
-            "90s --record " +
-            file + " --csv " + csv);
+  const auto file = (folder.path / "r.gwt").string();
+  const auto run = typed("--json --profile llama-7b-a10 --lengths S-L --rate 3 --requests 300 --instances 4 --seed 3 "
+                         "--frontend-request-timeout 200s --record " +
+                         file);
   ASSERT_EQ(run.code, 1) << run.err; // some are not answered
   const auto report = boost::json::parse(run.out).as_object();
-  EXPECT_GT(report.at("migrations").at("committed").to_number<int>(), 5);
+  EXPECT_GT(report.at("migrations").at("committed").to_number<int>(), 20);
   EXPECT_GT(report.at("failed").as_object().size(), 0U) << "some are to take too long";
-  const auto told = typed("slow --json --count 120 " + file, "trace");
+  const auto told = typed("slow --json --count 300 " + file, "trace");
   ASSERT_EQ(told.code, 0) << told.err;
   double all = 0, timers = 0, device = 0;
   std::map<std::string, std::size_t> outcomes;

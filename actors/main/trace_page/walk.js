@@ -80,7 +80,7 @@ class RequestWalk {
       const arrived = this.latest(this.arrivals, i);
       if (arrived < 0) continue;
       // Where it was before it came to where it is now.
-      if (out.arrived >= 0 && model.begin[arrived] < model.begin[out.arrived]) continue;
+      if (out.arrived >= 0 && arrived < out.arrived) continue;
       // On its own way there is nothing to go over to.
       out = arrived === i ? {done: false, last: 0, arrived: -1} : {done: false, last: path.length - 1, arrived};
       if (model.message[i] === messageKind.timer && !this.ours(i)) break; // one of nobody, or of others
@@ -112,7 +112,7 @@ class RequestWalk {
   progress(arrived, held) {
     const {model} = this;
     for (let i = held - 1; i >= arrived; i--)
-      if (model.receiver[i] === model.receiver[held] && model.begin[i] < model.begin[held] && this.cameOfItsStep(i)) return i;
+      if (model.receiver[i] === model.receiver[held] && this.cameOfItsStep(i)) return i;
     return arrived;
   }
 

@@ -91,7 +91,7 @@ request_walk::climbed request_walk::climb(position from, std::vector<position>& 
     const auto arrived = latest(arrivals_, p);
     if (arrived == nowhere) continue;
     // Where it was before it came to where it is now.
-    if (out.arrived != nowhere && of_.begin(arrived) < of_.begin(out.arrived)) continue;
+    if (out.arrived != nowhere && arrived < out.arrived) continue;
     // On its own way there is nothing to go over to.
     out = arrived == p ? climbed{} : climbed{false, path.size() - 1, arrived};
     if (shared_timer(p)) break;
@@ -123,7 +123,7 @@ bool request_walk::came_of_its_step(position p) const {
 // While an actor had the request and `held` had not come yet, steps may have been for it.
 position request_walk::progress(position arrived, position held) const {
   for (auto p = held; p-- > arrived;)
-    if (of_[p].receiver == of_[held].receiver && of_.begin(p) < of_.begin(held) && came_of_its_step(p)) return p;
+    if (of_[p].receiver == of_[held].receiver && came_of_its_step(p)) return p;
   return arrived;
 }
 
