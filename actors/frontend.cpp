@@ -364,6 +364,8 @@ bool frontend::others_come(const std::vector<protocols::instance_id>& than) cons
 }
 
 bool frontend::nobody_left() const {
+  constexpr nanoseconds comes_back_within = std::chrono::seconds(5); // whose connection was lost
+  if (empty_since_) return now() - *empty_since_ >= comes_back_within && topology_.ordered == 0;
   return std::ranges::none_of(topology_.instances,
                               [](const instance_entry& entry) { return entry.takes_requests() || !entry.draining; });
 }
@@ -628,6 +630,10 @@ void frontend::observe_tokens(open_request& r, std::size_t count, nanoseconds qu
 void frontend::adopt(topology news) {
   if (news.version <= topology_.version) return;
   topology_ = std::move(news);
+  if (!topology_.instances.empty())
+    empty_since_.reset();
+  else if (!empty_since_)
+    empty_since_ = now();
   if (options_.metrics && options_.metrics->engines) options_.metrics->engines->adopt(topology_);
   std::vector<protocols::request_id> orphans;
   for (auto& [id, r] : open_) {

@@ -23,6 +23,7 @@ struct cluster_metrics::stores_told {
   using samples = runtime::metrics::registry::samples;
   std::mutex mutex;
   std::vector<protocols::store_status> all;
+  protocols::store_report gone;
   std::vector<runtime::metrics::registry::registration> registrations;
 
   void show(runtime::metrics::registry& registry, bool counts, const char* name, const char* help,
@@ -90,11 +91,16 @@ void cluster_metrics::adopt(std::vector<protocols::store_status> stores) {
 
 protocols::store_report cluster_metrics::stores() const {
   const std::lock_guard lock(stores_->mutex);
-  protocols::store_report sum;
-  for (auto& one : stores_->all)
-    std::apply([&](auto&... to) { std::apply([&](auto&... from) { ((to += from), ...); }, one.report.fields()); },
-               sum.fields());
+  auto sum = stores_->gone;
+  for (const auto& one : stores_->all) sum += one.report;
   return sum;
+}
+
+void cluster_metrics::forget(const protocols::store_report& last) {
+  const std::lock_guard lock(stores_->mutex);
+  auto& gone = stores_->gone;
+  gone += last;
+  gone.bytes = gone.bytes_used = gone.disk_bytes = gone.disk_bytes_used = 0;
 }
 
 void node::leave(std::uint64_t key) { remove(key, leaves); }
@@ -210,6 +216,7 @@ void node::take_news(member_news& news) {
   m->news = news.number;
   m->pairs = std::move(news.pairs);
   if (m->store != news.store) {
+    if (options_.metrics) options_.metrics->forget(m->store_report);
     m->store_report = {};
     m->store = std::move(news.store);
     tell_stores();
@@ -247,6 +254,8 @@ void node::remove(std::uint64_t key, std::string_view why) {
   demonitor(m->watch);
   m->member = {};
   m->pairs.clear();
+  if (m->store && options_.metrics) options_.metrics->forget(m->store_report);
+  m->store_report = {};
   m->store = {};
   tell_stores();
   if (!decide(protocols::provisioning::process_left{key}).told) announce();

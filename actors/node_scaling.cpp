@@ -21,7 +21,8 @@ protocols::provisioning_settings node::provisioning_of(const node_options& optio
 }
 
 drain_answer node::drain(const drain_instance& order) {
-  return drain_answer{decide(provisioning::drain_wanted{order.instance, order.drains, order.leaves}).refusal};
+  auto decision = decide(provisioning::drain_wanted{order.instance, order.drains, order.leaves});
+  return drain_answer{std::move(decision.refusal), decision.later};
 }
 
 void node::carry_out(scaling_wish wish) {
@@ -89,7 +90,10 @@ void node::perform(provisioning::end_process& e, decided&) {
     stop(found->second); // which leaves
 }
 
-void node::perform(provisioning::refuse& e, decided& out) { out.refusal = std::move(e.why); }
+void node::perform(provisioning::refuse& e, decided& out) {
+  out.refusal = std::move(e.why);
+  out.later = e.later;
+}
 
 void node::perform(provisioning::say& e, decided&) {
   options_.log.write(e.warning ? runtime::log::level::warning : runtime::log::level::info, "{}", e.text);

@@ -23,10 +23,7 @@ public:
     const auto before = lines_.take(std::chrono::steady_clock::now().time_since_epoch());
     if (!before) return;
     if (*before > 0) log_.warning("closed {} more connections", *before);
-    if (peer.empty())
-      log_.warning("closing idle connections: {}", why);
-    else
-      log_.warning("closed the connection of {}: {}", peer, why);
+    log_.warning("closed the connection of {}: {}", peer, why);
   }
 
 private:

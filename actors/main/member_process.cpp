@@ -176,18 +176,17 @@ bool member_process::drain(milliseconds timeout, const std::function<bool()>& hu
   for (std::size_t i = 0; i < at_first.pairs.size(); ++i) {
     if (at_first.pairs[i].stopped) continue;
     const auto id = protocols::instance_id{at_first.first.value() + static_cast<std::uint32_t>(i)};
-    const auto left = std::chrono::duration_cast<milliseconds>(deadline - clock::now());
-    if (left <= milliseconds(0) || hurry()) return false;
     auto order = actors::drain_instance{id, true};
     order.leaves = true;
     // Whoever ends a head and its members at once may tell the head a moment later.
     constexpr milliseconds head_told_within{1000};
-    const auto asked = clock::now();
-    for (;;) {
+    for (const auto asked = clock::now();;) {
+      const auto left = std::chrono::duration_cast<milliseconds>(deadline - clock::now());
+      if (left <= milliseconds(0) || hurry()) return false;
       const auto answer = system_->ask(at_first.head, std::min(left, connect_timeout), order);
       if (!answer) return false;
       if (answer->error.empty()) break;
-      if (clock::now() - asked >= std::min(head_told_within, left) || hurry()) {
+      if (!answer->later || clock::now() - asked >= head_told_within) {
         log_.info("instance {} does not drain: {}", id.value(), answer->error); // what the others got rid of is here
         return false;
       }

@@ -1,5 +1,6 @@
 #include "main/place_command.hpp"
 
+#include "main/device_choice.hpp"
 #include "main/number_range.hpp"
 
 #include <godwit/gpu/cuda/kv_geometry.hpp>
@@ -171,6 +172,8 @@ int place_model(const place_options& options, std::ostream& out, std::ostream& e
     const auto opened = embedded ? gpu::model::open_model(std::move(embedded))
                                  : gpu::model::open_model(std::filesystem::path(options.model));
     if (!opened) return wrong(opened.error().what(), 2);
+    if (const auto lacking = lacking_on_gpus(opened->configuration); !lacking.empty())
+      return wrong("the CUDA kernels have no " + lacking + ", so there is nothing to place on GPUs", 2);
     const auto model = measure(*opened, options.tokens);
     const auto placed = protocols::place_layers(model, devices, hops, options.device_ms * 1e-3);
     if (!placed) return wrong(placed.error(), devices.empty() || devices.size() > protocols::layer_hosts_max ? 2 : 1);

@@ -73,10 +73,10 @@ int serve(command_settings& options) {
   }
   warn_of_kv_scales(settings, *model, log->component("device"));
   tell_of_images(*model, log->component("device"));
-  auto device = choose_device(settings, log->component("device"));
+  auto device = choose_device(settings, log->component("device"), &model->configuration);
   if (!device) {
     std::cerr << "godwit: " << device.error().line << '\n';
-    return 1;
+    return device.error().exit_code;
   }
   const auto name = settings.cluster.name.empty() ? settings.control.listen : settings.cluster.name;
   tracing records(settings, {"serve", name.empty() ? host_and_pid() : name, options.model}, log->component("trace"));

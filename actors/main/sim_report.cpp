@@ -270,7 +270,8 @@ sim_report report_of(const sim_setup& setup, const simulation_result& run) {
   if (setup.expects_lengths) out.lengths = lengths_of(run);
   out.swapped_out_tokens = run.swapped_out_tokens;
   out.swapped_in_tokens = run.swapped_in_tokens;
-  if (run.store.bytes > 0) out.store = {run.store_query_tokens, run.store_hit_tokens, run.store};
+  if (run.store.bytes > 0 || run.store.filed_total > 0)
+    out.store = {run.store_query_tokens, run.store_hit_tokens, run.store};
   out.instance_s = run.instance_seconds;
   out.instances = share(run.instance_seconds, out.duration_s);
   out.instances_max = run.instances_max;

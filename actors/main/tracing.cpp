@@ -111,7 +111,9 @@ std::optional<start_error> tracing::why_no_dumps() const {
   while (!std::filesystem::exists(there, none) && there.has_relative_path()) there = there.parent_path();
   const auto why_not = why_not_writable((there / "godwit-dump").string());
   if (!why_not) return std::nullopt;
-  if (folder != serve_settings{}.trace.dump_dir)
+  // Whoever mistyped it is told; a disk that is full now may not be then.
+  const bool wrong = !std::filesystem::is_directory(there, none) || ::access(there.c_str(), W_OK | X_OK) != 0;
+  if (wrong && folder != serve_settings{}.trace.dump_dir)
     return start_error{"trace.dump_dir: cannot write into " + there.string() + ": " + *why_not +
                            "; name a folder that can be written (--trace-dump-dir DIR)",
                        2};

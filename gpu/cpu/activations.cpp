@@ -108,7 +108,9 @@ void activations::reserve(std::uint32_t rows, std::uint32_t logits_rows) {
       attended = space.take(std::size_t{room} * model_.attention_width * activation);
       const std::size_t routed = std::size_t{room} * std::max(1U, c.mixture.chosen);
       inner = space.take(routed * model_.mlp_width * activation);
-      if (model_.rounding) rounded = space.take(rounded_bytes(routed, deepest_));
+      if (model_.rounding)
+        rounded = space.take(
+            std::max(rounded_bytes(room, deepest_), rounded_bytes(routed, std::max(model_.width, model_.mlp_width))));
       if (c.mixture.experts > 0) {
         router = reinterpret_cast<float*>(space.take(std::size_t{room} * router_stride * sizeof(float)));
         gathered = space.take(routed * model_.width * activation);

@@ -56,10 +56,11 @@ void read_architecture(const json_reader& in, config& out) {
 }
 
 void refuse_what_would_be_wrong(const json_reader& in, const config& out) {
-  const std::string_view known = out.kind == family::gemma3 ? "gelu_pytorch_tanh" : "silu";
-  for (const auto* field : {"hidden_act", "hidden_activation"}) // the latter Gemma's
-    if (const auto act = in.text(field); act && *act != known)
-      in.fail(field, in_quotes(*act) + " is not supported; supported: " + in_quotes(known));
+  const bool gemma = out.kind == family::gemma3;
+  const std::string_view known = gemma ? "gelu_pytorch_tanh" : "silu";
+  const auto* const field = gemma ? "hidden_activation" : "hidden_act";
+  if (const auto act = in.text(field); act && *act != known)
+    in.fail(field, in_quotes(*act) + " is not supported; supported: " + in_quotes(known));
   refuse_partial_rotation(in);
 }
 

@@ -74,6 +74,8 @@ void read_ropes(const json_reader& in, config& out) {
     if (!full && !sliding)
       newer->fail("full_attention", "is missing: such a model's rotation is said for each kind of layer, "
                                     "\"full_attention\" and \"sliding_attention\"");
+    if (in.has("rope_scaling") && !full)
+      in.fail("rope_scaling", "is given beside rope_parameters without \"full_attention\", which it would be of");
     if (full) {
       refuse_two_rotations(in, *full);
       read(*full, out.rope);

@@ -290,8 +290,10 @@ std::vector<std::size_t> gguf_ends(std::span<const std::string_view> tokens) {
   std::vector<std::size_t> out;
   std::optional<std::size_t> end;
   bool returns = false, calls = false;
+  // In Gemma's vocabulary that is HTML's end of what is struck out; the file names the ends of answers.
+  const bool has_tags = std::ranges::find(tokens, "<end_of_turn>") != tokens.end();
   for (std::size_t id = 0; id < tokens.size(); ++id) {
-    if (std::ranges::find(spelled, tokens[id]) == spelled.end()) continue;
+    if (std::ranges::find(spelled, tokens[id]) == spelled.end() || (has_tags && tokens[id] == "</s>")) continue;
     returns = returns || tokens[id] == "<|return|>";
     calls = calls || tokens[id] == "<|call|>";
     if (tokens[id] == "<|end|>")

@@ -10,8 +10,8 @@ namespace godwit::gpu::model {
 /// Random weights as a pure function of (seed, number of the tensor, number of the element).
 ///
 /// Scales keep activations of order one through any number of layers: projections have variance 1 / inputs, those that
-/// write into the residual stream 1 / (inputs * 2 * layers), norms are 1 (0 in
-/// files that say how much they are above it), biases are small.
+/// write into the residual stream 1 / (inputs * 2 * layers), norms are 1 (0 in files that say how much they are above
+/// it), biases are small.
 class random_values {
 public:
   random_values(const config& configuration, std::uint64_t seed)

@@ -29,7 +29,9 @@ std::span<const prefix_index::match> prefix_index::find(std::span<const block_ha
   // Who holds a mark holds those before it.
   for (; depth > 0 && found_.size() < matches_max; --depth) {
     const auto known = found_.size();
-    for (const auto& who : holders_.find(marks[depth - 1])->second) {
+    const auto& holders = holders_.find(marks[depth - 1])->second;
+    if (holders.size() == known) continue; // they are all among these, or of a long prompt each mark would look for all
+    for (const auto& who : holders) {
       const auto end = found_.begin() + static_cast<std::ptrdiff_t>(known);
       if (std::ranges::find(found_.begin(), end, who.instance, &match::instance) != end) continue;
       found_.push_back({who.instance, depth});

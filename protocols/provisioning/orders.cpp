@@ -56,6 +56,7 @@ provisioning::open_order* provisioning::order_for(instance_id spare) noexcept {
 
 void provisioning::on(const scaling_wanted& e) {
   failure_.clear();
+  if (ends_ && e.what != scaling_decision::kind::keep) return;
   switch (e.what) {
   case scaling_decision::kind::out:
     scale_out();

@@ -155,7 +155,6 @@ std::string provisioning::why_not_drain(instance_id id) const {
   const auto* books = find(id);
   if (books == nullptr) return "there is no " + numbered(id);
   if (books->stopped()) return numbered(id) + " is stopped";
-  if (ends_) return {};
   for (const auto& [first, p] : processes_)
     for (const auto& other : p.instances)
       if (&other != books && other.takes_requests()) return {};
@@ -188,7 +187,9 @@ void provisioning::note_leaving(process& p) {
 }
 
 void provisioning::on(const head_ends&) {
-  if (!std::exchange(ends_, true)) changed();
+  if (std::exchange(ends_, true)) return;
+  while (!orders_.empty()) give_up(orders_.front().number, "the head ends");
+  changed();
 }
 
 void provisioning::on(const drain_wanted& e) {
@@ -203,8 +204,8 @@ void provisioning::on(const drain_wanted& e) {
   if (e.drains) {
     if (drains || (e.leaves && books->stopped()))
       books->why = leaving::by_hand; // autoscaling neither takes it back nor starts it any more
-    else if (auto why = why_not_drain(e.instance); !why.empty())
-      out_.emplace_back(refuse{std::move(why)});
+    else if (auto why = ends_ ? std::string() : why_not_drain(e.instance); !why.empty())
+      out_.emplace_back(refuse{std::move(why), !books->stopped()});
     else
       drain_by_hand(e.instance);
     return;

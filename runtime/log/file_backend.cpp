@@ -11,7 +11,6 @@
 #include <condition_variable>
 #include <cstdio>
 #include <filesystem>
-#include <fstream>
 #include <mutex>
 #include <string>
 #include <string_view>
@@ -57,13 +56,13 @@ public:
   // Both on the writing thread only.
   void log(const spdlog::details::log_msg& line) override {
     const auto to = target();
-    if (!tell_unwritten(*to)) return fail(nullptr);
-    tell_lost(*to);
-    put(*to, line);
+    if (tell_unwritten(*to) && tell_lost(*to) && put(*to, line)) return;
+    ++unwritten_;
+    ++unwritten_total_;
   }
   void flush() override {
     const auto to = target();
-    if (tell_unwritten(*to)) tell_lost(*to);
+    if (tell_unwritten(*to)) (void)tell_lost(*to);
     const auto lock = std::lock_guard(mutex_);
     ++flushes_;
     flushed_.notify_all();
@@ -90,33 +89,26 @@ private:
     return to_;
   }
 
-  void tell_lost(spdlog::sinks::sink& to) {
+  [[nodiscard]] bool tell_lost(spdlog::sinks::sink& to) {
     const auto lost = lost_by_now(); // not holding the queue while writing: its last owner joins this thread
-    if (lost == told_) return;
+    if (lost == told_) return true;
     const auto message =
         std::to_string(lost - told_) + " lines were lost, since they came faster than they could be written";
+    if (!put(to, own_line(message))) return false;
     told_ = lost;
-    put(to, own_line(message));
+    return true;
   }
 
-  // What was written of the first of them may have been half a line. False: still no room.
+  // What was written of the one that failed may have been half a line. False: still no room.
   [[nodiscard]] bool tell_unwritten(spdlog::sinks::sink& to) {
-    if (unwritten_ == 0) return true;
-    const auto lost = std::exchange(unwritten_, 0);
-    if (!ends_with_a_line()) put(to, "");
-    if (unwritten_ == 0) put(to, own_line(std::to_string(lost) + " lines were lost, since they could not be written"));
-    const bool told = unwritten_ == 0;
-    if (told)
-      troubled_ = false;
-    else
-      unwritten_ = lost;
-    return told;
-  }
-
-  [[nodiscard]] bool ends_with_a_line() const {
-    if (std::error_code none; !std::filesystem::is_regular_file(file_, none)) return true;
-    auto in = std::ifstream(file_, std::ios::binary | std::ios::ate);
-    return in.tellg() <= 0 || (in.seekg(-1, std::ios::end), in.get()) == '\n';
+    if (unwritten_ == 0 && !torn_) return true;
+    if (torn_ && !put(to, "")) return false;
+    torn_ = false;
+    if (unwritten_ > 0 &&
+        !put(to, own_line(std::to_string(unwritten_) + " lines were lost, since they could not be written")))
+      return false;
+    unwritten_ = 0;
+    return true;
   }
 
   [[nodiscard]] std::string own_line(std::string_view message) const {
@@ -128,25 +120,22 @@ private:
     return to_line(r, style_);
   }
 
-  void put(spdlog::sinks::sink& to, std::string_view line) {
-    put(to, spdlog::details::log_msg("", spdlog::level::info, spdlog::string_view_t(line.data(), line.size())));
+  [[nodiscard]] bool put(spdlog::sinks::sink& to, std::string_view line) {
+    return put(to, spdlog::details::log_msg("", spdlog::level::info, spdlog::string_view_t(line.data(), line.size())));
   }
-  void put(spdlog::sinks::sink& to, const spdlog::details::log_msg& line) {
+  // What fails is said once for each time that it happens, on the only other place that there is.
+  [[nodiscard]] bool put(spdlog::sinks::sink& to, const spdlog::details::log_msg& line) {
     try {
       to.log(line);
       to.flush();
+      return true;
     } catch (const spdlog::spdlog_ex& e) {
-      fail(e.what());
-    }
-  }
-
-  // Once for each time that it happens, on the only other place that there is.
-  void fail(const char* why) {
-    ++unwritten_total_;
-    ++unwritten_;
-    if (!std::exchange(troubled_, true) && why != nullptr && !file_.empty()) {
-      const auto line = own_line("lines of the log are lost until there is room for them: " + std::string(why)) + "\n";
-      (void)std::fwrite(line.data(), 1, line.size(), stderr);
+      if (!torn_ && !file_.empty()) {
+        const auto told = own_line("lines of the log are lost until there is room for them: " + std::string(e.what()));
+        (void)std::fwrite((told + "\n").data(), 1, told.size() + 1, stderr);
+      }
+      torn_ = true;
+      return false;
     }
   }
 
@@ -160,7 +149,7 @@ private:
   std::weak_ptr<spdlog::details::thread_pool> queue_;
   std::size_t told_ = 0;
   std::uint64_t unwritten_ = 0; // and not told in the file
-  bool troubled_ = false;       // which has been told on stderr
+  bool torn_ = false;           // the last one that was written may have no end
   std::atomic<std::uint64_t> unwritten_total_{0};
   std::mutex mutex_;
   spdlog::sink_ptr to_; // with the lock; another one after a reopening

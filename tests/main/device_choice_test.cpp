@@ -66,6 +66,21 @@ TEST(DeviceChoice, AutoIsTheCpuForWhatGpusDoNotDo) {
   std::remove(file.c_str());
 }
 
+TEST(DeviceChoice, AModelThatGpusHaveNotIsTheCpusOrRefusedBeforeItIsLoaded) {
+  gpu::model::config model;
+  model.kind = gpu::model::family::gemma3;
+  model.architecture = "Gemma3ForCausalLM";
+  auto settings = with(device_choice::automatic, "nowhere/libgodwit_cuda.so");
+  EXPECT_TRUE(choose_device(settings, {}, &model));
+  EXPECT_EQ(settings.instances.device, device_choice::automatic);
+  settings = with(device_choice::cuda, "nowhere/libgodwit_cuda.so");
+  const auto chosen = choose_device(settings, {}, &model);
+  ASSERT_FALSE(chosen);
+  EXPECT_EQ(chosen.error().line,
+            "--device cuda: the CUDA kernels have no Gemma3ForCausalLM; --device cpu serves this model");
+  EXPECT_EQ(chosen.error().exit_code, 2);
+}
+
 // A cluster may share one file, and its head have no GPU.
 TEST(DeviceChoice, AHeadWithoutInstancesLooksForNothing) {
   auto settings = with(device_choice::cuda, "nowhere/libgodwit_cuda.so");

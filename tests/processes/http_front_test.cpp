@@ -11,6 +11,7 @@
 
 #include <boost/json/parse.hpp>
 
+#include <csignal>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -287,6 +288,9 @@ TEST_F(HttpFront, AFewDescriptorsAreEnoughForOperatorsToo) {
     child_process status(godwit_program(), {"status", "--json", "--control", *control});
     EXPECT_EQ(status.wait_exit(60s), 0) << status.err();
     EXPECT_TRUE(eventually([&] { return ask(*url + "/health").status == 200; })) << "the first ones make way";
+    crowd.clear();
+    head.signal(SIGTERM);
+    EXPECT_EQ(head.wait_exit(20s), 0) << "a connection is counted that is gone: " << head.err();
   }
 }
 

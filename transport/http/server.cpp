@@ -144,13 +144,13 @@ awaitable<> server::impl::accept(std::shared_ptr<acceptor> a) {
     auto admitted = !ec;
     try {
       if (admitted) admit(chosen, std::move(accepted));
+      if (ec == asio::error::no_descriptors || ec == boost::system::errc::too_many_files_open_in_system)
+        close_longest_idle();
     } catch (const std::exception&) { // out of memory
       admitted = false;
     }
     if (!admitted) {
       // Out of file descriptors, most likely. Trying again at once would only burn a core.
-      if (ec == asio::error::no_descriptors || ec == boost::system::errc::too_many_files_open_in_system)
-        close_longest_idle();
       pause.expires_after(std::chrono::milliseconds(20));
       co_await pause.async_wait(as_value);
     }
@@ -177,12 +177,10 @@ server::impl::lane& server::impl::longest_idle() noexcept {
 }
 
 void server::impl::close_longest_idle() {
-  if (core_->settings.on_dropped)
-    core_->settings.on_dropped("", "a new one cannot be accepted: this process has all files open that it may have");
   auto& where = longest_idle();
   asio::post(where.thread.get(), [&idle = where.of_sessions.idle] {
     const auto found = std::find_if(idle.begin(), idle.end(), [](session* s) { return s->idle(); });
-    if (found != idle.end()) (void)(*found)->make_way();
+    if (found != idle.end()) (void)(*found)->make_way(false);
   });
 }
 
@@ -192,7 +190,7 @@ void server::impl::replace_idle(newcomer made) {
   asio::post(
       where.thread.get(), [this, &idle = where.of_sessions.idle, made = std::make_shared<newcomer>(std::move(made))] {
         const auto found = std::find_if(idle.begin(), idle.end(), [](session* s) { return s->idle(); });
-        if (found != idle.end() && (*found)->make_way()) return let_in(std::move(*made));
+        if (found != idle.end() && (*found)->make_way(true)) return let_in(std::move(*made));
         core_->addresses.leave(made->peer.address());
         if (core_->settings.on_dropped)
           core_->settings.on_dropped(to_string(made->peer), "there are http.connections_max, and all are in use");

@@ -321,11 +321,13 @@ void session::taken(std::size_t bytes) {
   around_.stalled_since.store(around_.writing.front()->stalls_since_);
 }
 
-bool session::make_way() {
+bool session::make_way(bool place_is_taken) {
   if (!idle() || std::chrono::steady_clock::now() - waits_since_ < idle_least) return false;
   set_idle(false);
-  makes_way_ = true;
-  drop("it waited for its next request, and another one came when there were http.connections_max");
+  makes_way_ = place_is_taken;
+  drop(place_is_taken ? "it waited for its next request, and another one came when there were http.connections_max"
+                      : "it waited for its next request, and another one came when this process had all files open "
+                        "that it may have");
   return true;
 }
 

@@ -56,7 +56,7 @@ public:
   /// A client between two of its requests is not one that has gone.
   static constexpr std::chrono::seconds idle_least{1};
   /// Closes where it has been idle for so long. True: its place is the caller's.
-  [[nodiscard]] bool make_way();
+  [[nodiscard]] bool make_way(bool place_is_taken);
   /// Closes, since too much waits for readers, and for this one longest.
   void give_way();
 

@@ -113,6 +113,7 @@ template <coding Code> void dot_by_tiles(const gemm_job& job) {
           static_cast<const std::byte*>(job.w) + (std::size_t(panel) * tiles + first) * layout.bytes();
       for (std::uint32_t tile = 0; tile < count; ++tile)
         spread_codes<Code>(w + tile * layout.bytes(), spread + std::size_t(tile) * 512);
+      __asm__ volatile("" ::: "memory"); // g++ 12's loads of tiles do not say what they read
       for (std::uint32_t top = 0; top + 16 <= job.rows; top += 16)
         dot_tile<Code>(job.rounded, std::size_t(top) * tiles + std::size_t(first) * 16, w, spread, count,
                        job.y + top * job.y_stride + panel * 16, job.y_stride, first != 0);

@@ -65,7 +65,7 @@ struct rounded_rows {
   std::int32_t* sums = nullptr;
 
   /// From that unit of 32 k on.
-  [[nodiscard]] rounded_rows from(std::size_t unit) const noexcept {
+  [[nodiscard, gnu::always_inline]] inline rounded_rows from(std::size_t unit) const noexcept {
     if (codes == nullptr) return {};
     return {codes + unit * tile_depth, steps + unit, totals + unit, sums + unit * 2};
   }
@@ -236,7 +236,8 @@ struct kernel_table {
   return rows * (depth / tile_depth) * (tile_depth + 2 * sizeof(float) + 2 * sizeof(std::int32_t));
 }
 /// Where they are in so many bytes, 64-byte aligned.
-[[nodiscard]] inline rounded_rows rounded_in(std::byte* room, std::size_t rows, std::uint32_t depth) noexcept {
+[[nodiscard, gnu::always_inline]] inline rounded_rows rounded_in(std::byte* room, std::size_t rows,
+                                                                 std::uint32_t depth) noexcept {
   const std::size_t units = rows * (depth / tile_depth);
   auto* const steps = reinterpret_cast<float*>(room + units * tile_depth);
   return {reinterpret_cast<std::int8_t*>(room), steps, steps + units,

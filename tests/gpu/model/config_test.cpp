@@ -390,7 +390,6 @@ TEST(ModelConfig, Gemma3ThatCannotBeComputedIsRefused) {
                                   {R"("attn_logit_softcapping": 50.0)", "attn_logit_softcapping"},
                                   {R"("use_bidirectional_attention": true)", "use_bidirectional_attention"},
                                   {R"("hidden_activation": "gelu")", "hidden_activation"},
-                                  {R"("hidden_act": "silu")", "hidden_act"},
                                   {R"("partial_rotary_factor": 0.5)", "partial_rotary_factor"}})
     EXPECT_THAT(
         error_of_gemma3_with(std::string(", ") + more),

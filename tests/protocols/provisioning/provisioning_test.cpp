@@ -666,6 +666,22 @@ TEST_F(Provisioning, AProcessHereIsEndedWhenItsInstanceIsDrainedOrDoesNotCome) {
   EXPECT_THAT(hear(late, {down(number)}), ElementsAre("end the one here"));
 }
 
+TEST_F(Provisioning, WhereTheHeadEndsTheLastOneMayDrainAndNothingIsScaledAnyMore) {
+  start(with_provider(), 1);
+  hear(head, {up(), down()});
+  EXPECT_THAT(scale(wish::out), ElementsAre("start 1"));
+  EXPECT_EQ(books->orders(), 1U);
+  EXPECT_THAT(leaves(0), ElementsAre(::testing::HasSubstr("is the last one that takes requests")));
+  feed(provisioning::head_ends{});
+  EXPECT_TRUE(books->ends());
+  EXPECT_EQ(books->orders(), 0U) << "nobody waits for it any more";
+  EXPECT_TRUE(scale(wish::out).empty());
+  EXPECT_TRUE(scale(wish::in, 0).empty()) << "nobody told that process to end";
+  EXPECT_THAT(leaves(0), ::testing::Not(::testing::Contains(::testing::HasSubstr("last one"))));
+  EXPECT_TRUE(books->draining(instance_id{0}));
+  EXPECT_TRUE(feed(provisioning::head_ends{}).empty()) << "once";
+}
+
 TEST_F(Provisioning, WhatBelongsToNothingThatIsKnownChangesNothing) {
   start(with_provider());
   EXPECT_THAT(hear(99, {up()}), IsEmpty());

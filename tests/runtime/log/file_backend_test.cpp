@@ -152,7 +152,8 @@ TEST_F(FileBackend, WhereADiskWasFullLinesAreWholeAgainAndTheLostOnesAreCounted)
     const auto told = ::testing::internal::GetCapturedStderr();
     EXPECT_EQ(std::count(told.begin(), told.end(), '\n'), 1) << told;
     EXPECT_THAT(told, HasSubstr("lines of the log are lost until there is room for them"));
-    EXPECT_GE(to->dropped(), 5U);
+    for (int i = 0; i < 3; ++i) log.flush();
+    EXPECT_EQ(to->dropped(), 5U);
     log.info("after");
     log.flush();
     std::vector<std::string> lines;

@@ -248,7 +248,7 @@ private:
   void finish(protocols::request_id id, protocols::finish_reason reason);
   /// No instance can take it: the largest pool has so many blocks, or, where `lacking` says why, none has its adapter.
   void fail_unfit(protocols::request_id id, std::uint64_t largest, const std::string& lacking);
-  /// Nobody takes requests, or will.
+  /// Nobody takes requests, or will: all drain, or none is there and none has come for a while.
   [[nodiscard]] bool nobody_left() const;
   /// Whether an instance is starting that is none of these.
   [[nodiscard]] bool others_come(const std::vector<protocols::instance_id>& than) const;
@@ -275,6 +275,7 @@ private:
   bool failed_ = false;                         ///< that is why
   nanoseconds next_expiry_{nanoseconds::max()}; ///< when the next look at them is due
   topology topology_;
+  std::optional<nanoseconds> empty_since_; ///< it has had no instance since then
   std::uint64_t turn_ = 0; // of the simple rule
   frontend_counts counts_;
   std::vector<served_level> levels_; // at least one

@@ -34,7 +34,9 @@ struct cluster_metrics {
 
   /// The shards of the KV store, for the series `godwit_kv_store_*`.
   void adopt(std::vector<protocols::store_status> stores);
-  /// What they said last, all together.
+  /// One of them is gone; what it counted is kept.
+  void forget(const protocols::store_report& last);
+  /// What they said last, all together, with the counts of those that are gone.
   [[nodiscard]] protocols::store_report stores() const;
 
 private:
@@ -161,6 +163,7 @@ private:
   struct decided {
     bool told = false;   ///< everybody, of the topology
     std::string refusal; ///< empty: none
+    bool later = false;  ///< it may be otherwise later
   };
   /// Tells the books what happened, and performs what they want.
   decided decide(const protocols::provisioning::event& what);

@@ -126,9 +126,10 @@ struct drain_instance {
 };
 struct drain_answer {
   std::string error; ///< one line; empty: begun
+  bool later = false; ///< it is refused as long as no other takes requests and the head does not end
   drain_answer() = default;
-  explicit drain_answer(std::string why_not) : error(std::move(why_not)) {}
-  auto fields() { return std::tie(error); }
+  drain_answer(std::string why_not, bool may_ask_again) : error(std::move(why_not)), later(may_ask_again) {}
+  auto fields() { return std::tie(error, later); }
 };
 
 /// Scheduler -> head: autoscaling decided this (never a dry decision).

@@ -131,6 +131,7 @@ public:
   };
   struct refuse { ///< what an operator wanted
     std::string why;
+    bool later = false; ///< for as long as no other instance takes requests, and the head does not end
   };
   struct say { ///< in the log
     bool warning = false;

@@ -50,8 +50,8 @@ struct server_settings {
   /// Told of each request that is answered before the handler sees it, by `on_head` or by the server itself, for the
   /// log. `head`: null where it could not be read. On an I/O thread, must not block.
   std::function<void(const std::string& peer, const request* head, const response& answer)> on_rejected;
-  /// Told of each connection that is closed because its client does not read, or there are too many, or that cannot
-  /// even be accepted (its peer is empty then), for the log: on any thread, and it must only store or write a line.
+  /// Told of each connection that is closed because its client does not read, or there are too many, for the log: on
+  /// any thread, and it must only store or write a line.
   std::function<void(const std::string& peer, const std::string& why)> on_dropped;
 };
 
