@@ -17,6 +17,11 @@ constexpr std::size_t remembered_max = 4096;
 /// Of a member that was told to end, and says so.
 constexpr std::string_view leaves = "it leaves";
 
+void add(protocols::store_report& sum, protocols::store_report more) {
+  std::apply([&](auto&... to) { std::apply([&](auto&... from) { ((to += from), ...); }, more.fields()); },
+             sum.fields());
+}
+
 } // namespace
 
 struct cluster_metrics::stores_told {
@@ -92,14 +97,14 @@ void cluster_metrics::adopt(std::vector<protocols::store_status> stores) {
 protocols::store_report cluster_metrics::stores() const {
   const std::lock_guard lock(stores_->mutex);
   auto sum = stores_->gone;
-  for (const auto& one : stores_->all) sum += one.report;
+  for (const auto& one : stores_->all) add(sum, one.report);
   return sum;
 }
 
 void cluster_metrics::forget(const protocols::store_report& last) {
   const std::lock_guard lock(stores_->mutex);
   auto& gone = stores_->gone;
-  gone += last;
+  add(gone, last);
   gone.bytes = gone.bytes_used = gone.disk_bytes = gone.disk_bytes_used = 0;
 }
 

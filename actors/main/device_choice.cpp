@@ -61,16 +61,20 @@ std::string lacking_on_gpus(const gpu::model::config& model) {
   return model.kind == gpu::model::family::gemma3 ? model.architecture : "";
 }
 
-protocols::expected<chosen_device, start_error> choose_device(serve_settings& settings, const runtime::log::logger& log,
-                                                              const gpu::model::config* model) {
+protocols::expected<chosen_device, start_error>
+choose_device_for(const gpu::model::config& model, serve_settings& settings, const runtime::log::logger& log) {
+  const auto lacking = lacking_on_gpus(model);
+  if (lacking.empty() || settings.instances.device == device_choice::cpu) return choose_device(settings, log);
+  if (settings.instances.device == device_choice::automatic)
+    return the_cpu("the CUDA kernels have no " + lacking, driver_is_there(), log);
+  return protocols::unexpected(
+      start_error{"--device cuda: the CUDA kernels have no " + lacking + "; --device cpu serves this model", 2});
+}
+
+protocols::expected<chosen_device, start_error> choose_device(serve_settings& settings,
+                                                              const runtime::log::logger& log) {
   auto& wanted = settings.instances.device;
   if (wanted == device_choice::cpu) return chosen_device{};
-  if (const auto lacking = model != nullptr ? lacking_on_gpus(*model) : std::string(); !lacking.empty()) {
-    if (wanted == device_choice::automatic)
-      return the_cpu("the CUDA kernels have no " + lacking, driver_is_there(), log);
-    return protocols::unexpected(
-        start_error{"--device cuda: the CUDA kernels have no " + lacking + "; --device cpu serves this model", 2});
-  }
   // A head whose members bring the instances starts no GPU, which would take memory of it. It says of its model's KV
   // what they say of theirs, so that `automatic` still asks whether there is one.
   const bool runs_none = settings.instances.count == 0 && !may_grow(settings);

@@ -25,9 +25,12 @@ using chosen_device = std::shared_ptr<gpu::cuda::cuda_backend>;
 
 /// Looks for GPUs as `settings.instances.device` says, and starts no more than the instances take; null, too, where no
 /// instance runs in this process. Where there are some for `automatic`, it becomes `cuda`, so that a recording tells
-/// it. An error where CUDA is asked for and cannot be used, or not for this model.
+/// it. An error where CUDA is asked for and cannot be used.
+[[nodiscard]] protocols::expected<chosen_device, start_error> choose_device(serve_settings& settings,
+                                                                            const runtime::log::logger& log);
+/// The same, for a model that GPUs may not have.
 [[nodiscard]] protocols::expected<chosen_device, start_error>
-choose_device(serve_settings& settings, const runtime::log::logger& log, const gpu::model::config* model = nullptr);
+choose_device_for(const gpu::model::config& model, serve_settings& settings, const runtime::log::logger& log);
 
 /// What the CUDA kernels lack for a model, as in "the CUDA kernels have no X"; empty: nothing that is known before it
 /// is loaded.

@@ -80,7 +80,7 @@ int run_node(node_command_options& options) {
   if (!model) return fail(model.error().line, model.error().exit_code);
   warn_of_kv_scales(settings, *model, log->component("device"));
   tell_of_images(*model, log->component("device"));
-  auto device = choose_device(settings, log->component("device"), &model->configuration);
+  auto device = choose_device_for(model->configuration, settings, log->component("device"));
   if (!device) return fail(device.error().line, 1);
   tracing records(settings, {"node", process_name(settings), options.settings.model}, log->component("trace"));
   auto started = member_process::start(settings, *head, std::move(*model), *log, &records, std::move(*device));

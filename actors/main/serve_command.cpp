@@ -73,7 +73,7 @@ int serve(command_settings& options) {
   }
   warn_of_kv_scales(settings, *model, log->component("device"));
   tell_of_images(*model, log->component("device"));
-  auto device = choose_device(settings, log->component("device"), &model->configuration);
+  auto device = choose_device_for(model->configuration, settings, log->component("device"));
   if (!device) {
     std::cerr << "godwit: " << device.error().line << '\n';
     return device.error().exit_code;

@@ -71,10 +71,10 @@ TEST(DeviceChoice, AModelThatGpusHaveNotIsTheCpusOrRefusedBeforeItIsLoaded) {
   model.kind = gpu::model::family::gemma3;
   model.architecture = "Gemma3ForCausalLM";
   auto settings = with(device_choice::automatic, "nowhere/libgodwit_cuda.so");
-  EXPECT_TRUE(choose_device(settings, {}, &model));
+  EXPECT_TRUE(choose_device_for(model, settings, {}));
   EXPECT_EQ(settings.instances.device, device_choice::automatic);
   settings = with(device_choice::cuda, "nowhere/libgodwit_cuda.so");
-  const auto chosen = choose_device(settings, {}, &model);
+  const auto chosen = choose_device_for(model, settings, {});
   ASSERT_FALSE(chosen);
   EXPECT_EQ(chosen.error().line,
             "--device cuda: the CUDA kernels have no Gemma3ForCausalLM; --device cpu serves this model");

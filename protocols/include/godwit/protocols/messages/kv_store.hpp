@@ -99,11 +99,6 @@ struct store_report {
   std::uint64_t disk_evicted_total = 0; ///< chunks, for others
   std::uint64_t disk_failed_total = 0;  ///< reads and writes
   store_report() noexcept = default;
-  store_report& operator+=(const store_report& more) noexcept {
-    auto copy = more;
-    std::apply([&](auto&... to) { std::apply([&](auto&... from) { ((to += from), ...); }, copy.fields()); }, fields());
-    return *this;
-  }
   friend bool operator==(const store_report&, const store_report&) noexcept = default;
   auto fields() {
     return std::tie(bytes, bytes_used, looked_up_total, found_total, loaded_total, filed_total, evicted_total,
