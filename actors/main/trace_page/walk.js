@@ -58,7 +58,7 @@ class RequestWalk {
     let low = 0, high = among.length; // they are by time
     while (low < high) {
       const middle = (low + high) >> 1;
-      if (model.begin[among[middle]] > model.begin[at]) high = middle;
+      if (model.begin[among[middle]] > model.begin[at] || among[middle] > at) high = middle;
       else low = middle + 1;
     }
     while (--low >= 0 && model.begin[among[low]] >= entry.first)
@@ -99,12 +99,15 @@ class RequestWalk {
     return {last: 0, arrived: -1};
   }
 
-  // What an actor got of a step that was for the request: the step's output, or a message upon that.
+  // What an actor got of a step that was for the request: the step's output, or a message upon that. The step itself is
+  // beside these, an effect of the order to run it.
   cameOfItsStep(i) {
     const {model} = this;
     if (model.kind[i] !== kind.delivery) return false;
-    for (let n = 0, cause = model.cause[i]; n < 3 && cause >= 0; n++, cause = model.cause[cause])
-      if (model.kind[cause] === kind.span) return model.names[model.name[cause]] === 'device.step' && !isForOthers(model, cause, this.entry.name);
+    for (let n = 0, cause = model.cause[i]; n < 3 && cause >= 0; n++, cause = model.cause[cause]) {
+      const step = isStep(model, cause) ? cause : model.effectsList(cause).find((effect) => isStep(model, effect));
+      if (step !== undefined) return !isForOthers(model, step, this.entry.name);
+    }
     return false;
   }
 
@@ -112,7 +115,7 @@ class RequestWalk {
   progress(arrived, held) {
     const {model} = this;
     for (let i = held - 1; i >= arrived; i--)
-      if (model.receiver[i] === model.receiver[held] && this.cameOfItsStep(i)) return i;
+      if (model.receiver[i] === model.receiver[held] && model.begin[i] < model.begin[held] && this.cameOfItsStep(i)) return i;
     return arrived;
   }
 

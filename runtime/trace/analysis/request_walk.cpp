@@ -71,6 +71,7 @@ position request_walk::latest(const std::vector<position>& among, position at) c
   auto found = nowhere;
   for (const auto p : among) {
     if (of_.begin(p) > of_.begin(at)) break;
+    if (p != at && !of_.before(p, at)) continue; // in simulations much happens at one moment
     if (of_[p].receiver == of_[at].receiver && of_.begin(p) >= request_.begin_ns) found = p;
   }
   return found;
@@ -91,7 +92,7 @@ request_walk::climbed request_walk::climb(position from, std::vector<position>& 
     const auto arrived = latest(arrivals_, p);
     if (arrived == nowhere) continue;
     // Where it was before it came to where it is now.
-    if (out.arrived != nowhere && arrived < out.arrived) continue;
+    if (out.arrived != nowhere && of_.before(arrived, out.arrived)) continue;
     // On its own way there is nothing to go over to.
     out = arrived == p ? climbed{} : climbed{false, path.size() - 1, arrived};
     if (shared_timer(p)) break;
@@ -109,21 +110,28 @@ request_walk::climbed request_walk::guess(std::size_t from, const std::vector<po
   return {};
 }
 
-// What an actor got of a step that was for the request: the step's output, or a message upon that.
+// What an actor got of a step that was for the request: the step's output, or a message upon that. The step itself is
+// beside these, an effect of the order to run it.
 bool request_walk::came_of_its_step(position p) const {
   constexpr int messages_between = 3;
   if (of_[p].kind != event_kind::delivery) return false;
   auto cause = of_.cause(p);
-  for (int i = 0; i < messages_between && cause != nowhere; ++i, cause = of_.cause(cause))
-    if (of_[cause].kind == event_kind::span)
-      return of_.source().name_of(of_[cause]) == "device.step" && !is_for_others(of_, cause, request_.id);
+  for (int i = 0; i < messages_between && cause != nowhere; ++i, cause = of_.cause(cause)) {
+    if (is_step(cause)) return !is_for_others(of_, cause, request_.id);
+    for (const auto beside : of_.effects(cause))
+      if (is_step(beside)) return !is_for_others(of_, beside, request_.id);
+  }
   return false;
+}
+
+bool request_walk::is_step(position p) const {
+  return of_[p].kind == event_kind::span && of_.source().name_of(of_[p]) == "device.step";
 }
 
 // While an actor had the request and `held` had not come yet, steps may have been for it.
 position request_walk::progress(position arrived, position held) const {
   for (auto p = held; p-- > arrived;)
-    if (of_[p].receiver == of_[held].receiver && came_of_its_step(p)) return p;
+    if (of_[p].receiver == of_[held].receiver && of_.begin(p) < of_.begin(held) && came_of_its_step(p)) return p;
   return arrived;
 }
 

@@ -42,6 +42,7 @@ private:
   [[nodiscard]] bool shared_timer(position p) const;
   [[nodiscard]] climbed climb(position from, std::vector<position>& path) const;
   [[nodiscard]] climbed guess(std::size_t from, const std::vector<position>& path) const;
+  [[nodiscard]] bool is_step(position p) const;
   [[nodiscard]] bool came_of_its_step(position p) const;
   [[nodiscard]] position progress(position arrived, position held) const;
   void walk(position last);
