@@ -14,8 +14,8 @@ namespace godwit::runtime::trace::analysis {
 ///
 /// Causes alone do not lead there: a step of a device that serves several requests is caused by the step before it, and
 /// so by whoever woke the engine; a decision for several requests is caused by the first one; a migration by a timer of
-/// the scheduler. So the walk goes up along causes until before the request had come to where it is, or to such a timer,
-/// and goes over to the message that brought it there, or to the last step that was for it there.
+/// the scheduler. So the walk goes up along causes until before the request had come to where it is, or to such a
+/// timer, and goes over to the message that brought it there, or to the last step that was for it there.
 class request_walk {
 public:
   request_walk(const index& of, const model_request& request);

@@ -276,7 +276,7 @@ private:
   nanoseconds next_expiry_{nanoseconds::max()}; ///< when the next look at them is due
   topology topology_;
   std::optional<nanoseconds> empty_since_; ///< it has had no instance since then
-  std::uint64_t turn_ = 0; // of the simple rule
+  std::uint64_t turn_ = 0;                 // of the simple rule
   frontend_counts counts_;
   std::vector<served_level> levels_; // at least one
   ended_requests ended_;

@@ -125,7 +125,7 @@ struct drain_instance {
   auto fields() { return std::tie(instance, drains, order, leaves); }
 };
 struct drain_answer {
-  std::string error; ///< one line; empty: begun
+  std::string error;  ///< one line; empty: begun
   bool later = false; ///< it is refused as long as no other takes requests and the head does not end
   drain_answer() = default;
   drain_answer(std::string why_not, bool may_ask_again) : error(std::move(why_not)), later(may_ask_again) {}

@@ -155,8 +155,8 @@ protected:
   /// narrows them down by its request, and leaves the rest to the ratings.
   [[nodiscard]] finding best_of(const std::vector<place>& places,
                                 const std::function<bool(std::size_t)>& wanted = {}) const;
-  /// Whether, of equal places, `best_of` gives the one that was sent more of the prompt's beginning. What was sent where
-  /// is remembered in any case: first tokens are expected by it.
+  /// Whether, of equal places, `best_of` gives the one that was sent more of the prompt's beginning. What was sent
+  /// where is remembered in any case: first tokens are expected by it.
   [[nodiscard]] virtual bool looks_at_prefixes() const noexcept { return true; }
   struct known_prefix {
     std::size_t place = 0; ///< its index
