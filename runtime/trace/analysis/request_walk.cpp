@@ -6,6 +6,10 @@
 
 namespace godwit::runtime::trace::analysis {
 
+bool is_step(const index& of, position p) {
+  return of[p].kind == event_kind::span && of.source().name_of(of[p]) == "device.step";
+}
+
 bool is_for_others(const index& of, position step, std::uint64_t request) {
   const auto named = numbers_in(attribute_of(of[step], "requests"));
   return !named.empty() && named.size() < 1024 && std::ranges::find(named, request) == named.end();
@@ -117,15 +121,11 @@ bool request_walk::came_of_its_step(position p) const {
   if (of_[p].kind != event_kind::delivery) return false;
   auto cause = of_.cause(p);
   for (int i = 0; i < messages_between && cause != nowhere; ++i, cause = of_.cause(cause)) {
-    if (is_step(cause)) return !is_for_others(of_, cause, request_.id);
+    if (is_step(of_, cause)) return !is_for_others(of_, cause, request_.id);
     for (const auto beside : of_.effects(cause))
-      if (is_step(beside)) return !is_for_others(of_, beside, request_.id);
+      if (is_step(of_, beside)) return !is_for_others(of_, beside, request_.id);
   }
   return false;
-}
-
-bool request_walk::is_step(position p) const {
-  return of_[p].kind == event_kind::span && of_.source().name_of(of_[p]) == "device.step";
 }
 
 // While an actor had the request and `held` had not come yet, steps may have been for it.

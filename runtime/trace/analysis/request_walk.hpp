@@ -7,6 +7,8 @@
 
 namespace godwit::runtime::trace::analysis {
 
+/// Whether it is a step of a device.
+[[nodiscard]] bool is_step(const index& of, position p);
 /// Whether a step says that it was for others alone. It names those it was for, the first 1,024.
 [[nodiscard]] bool is_for_others(const index& of, position step, std::uint64_t request);
 
@@ -42,7 +44,6 @@ private:
   [[nodiscard]] bool shared_timer(position p) const;
   [[nodiscard]] climbed climb(position from, std::vector<position>& path) const;
   [[nodiscard]] climbed guess(std::size_t from, const std::vector<position>& path) const;
-  [[nodiscard]] bool is_step(position p) const;
   [[nodiscard]] bool came_of_its_step(position p) const;
   [[nodiscard]] position progress(position arrived, position held) const;
   void walk(position last);

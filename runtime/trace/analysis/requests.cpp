@@ -2,6 +2,8 @@
 
 #include <godwit/runtime/trace/analysis/labels.hpp>
 
+#include "trace/analysis/request_walk.hpp"
+
 #include <algorithm>
 #include <array>
 #include <charconv>
@@ -13,12 +15,6 @@ namespace {
 
 bool is_http(const index& of, position p) {
   return of[p].kind == event_kind::span && of.source().name_of(of[p]) == "http.request";
-}
-
-// An instance measures its device before it serves, with requests that nobody made; in recordings of before version
-// 0.3.10 with numbers that others get later.
-bool is_step(const index& of, position p) {
-  return of[p].kind == event_kind::span && of.source().name_of(of[p]) == "device.step";
 }
 
 bool names(std::string_view list, std::uint64_t request) {
@@ -130,6 +126,8 @@ std::vector<model_request> model_requests(const index& of) {
   for (position p = 0; p < of.size(); ++p) {
     if (is_http(of, p)) add_http(of, p, all);
     const auto id = of.about(p);
+    // An instance measures its device before it serves, with requests that nobody made; in recordings of before version
+    // 0.3.10 with numbers that others get later.
     if (id == 0 || (is_step(of, p) && !all.contains(id))) continue;
     auto& r = all[id];
     r.id = id;
