@@ -324,13 +324,14 @@ TEST_F(Nodes, AHangupEndsNobodyAndOpensTheLogFilesAnew) {
     ASSERT_TRUE(head.wait_ready()) << head.process.err();
     joined member(head.control(), logs_to("member"));
     ASSERT_TRUE(member.wait_ready()) << member.process.err();
-    for (const auto& [name, process] : {std::pair("head", &head.process), std::pair("member", &member.process)}) {
-      std::filesystem::rename(folder / name, folder / (std::string(name) + ".1"));
-      process->signal(SIGHUP);
-      EXPECT_TRUE(wait_until(30s, [&, &name = name] { return read(name).find("opened anew") != std::string::npos; }))
-          << name;
-      EXPECT_TRUE(process->running());
-    }
+    for (const int which : {SIGHUP, SIGUSR1})
+      for (const auto& [name, process] : {std::pair("head", &head.process), std::pair("member", &member.process)}) {
+        std::filesystem::rename(folder / name, folder / (std::string(name) + ".1"));
+        process->signal(which);
+        EXPECT_TRUE(wait_until(30s, [&, &name = name] { return read(name).find("opened anew") != std::string::npos; }))
+            << name;
+        EXPECT_TRUE(process->running());
+      }
     EXPECT_TRUE(head.wait_instances(2, 30s));
     member.process.signal(SIGTERM);
     EXPECT_EQ(member.process.wait_exit(20s), 0) << member.process.err();
