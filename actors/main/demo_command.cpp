@@ -178,12 +178,10 @@ serve_settings settings_of(const demo_options& options) {
   return settings;
 }
 
-int perform(const demo_options& options, const serve_settings& settings, chosen_device cuda, signals& stop,
-            runtime::log::logger log, tracing& records) {
+int perform(const demo_options& options, const serve_settings& settings, gpu::model::model_directory model,
+            chosen_device cuda, signals& stop, runtime::log::logger log, tracing& records) {
   stage out(options.json);
-  auto model = open_served_model(options.model, settings.model.quantization);
-  if (!model) return std::cerr << "godwit: " << model.error().line << '\n', model.error().exit_code;
-  auto started = serving::start(settings, std::move(*model), std::move(log), &records, {}, std::move(cuda));
+  auto started = serving::start(settings, std::move(model), std::move(log), &records, {}, std::move(cuda));
   if (!started) return std::cerr << "godwit: " << started.error().line << '\n', started.error().exit_code;
   auto& node = **started;
   if (const auto error = node.wait_ready([&] { return stop.received(); }))
@@ -276,10 +274,12 @@ int demo(const demo_options& options) {
   auto settings = settings_of(options);
   auto log = open_log(settings);
   if (!log) return std::cerr << "godwit: " << log.error() << '\n', 1;
-  auto cuda = choose_device(settings, log->component("device"));
-  if (!cuda) return std::cerr << "godwit: " << cuda.error().line << '\n', 1;
+  auto model = open_served_model(options.model, settings.model.quantization);
+  if (!model) return std::cerr << "godwit: " << model.error().line << '\n', model.error().exit_code;
+  auto cuda = choose_device_for(model->configuration, settings, log->component("device"));
+  if (!cuda) return std::cerr << "godwit: " << cuda.error().line << '\n', cuda.error().exit_code;
   tracing records(settings, {"demo", "demo", options.model}, log->component("trace"));
-  const auto code = perform(options, settings, std::move(*cuda), stop, *log, records);
+  const auto code = perform(options, settings, std::move(*model), std::move(*cuda), stop, *log, records);
   const auto file = records.end();
   if (!file) return code;
   (options.json ? std::cerr : std::cout) << describe(*file) << std::endl;

@@ -6,6 +6,7 @@
 #include "main/migration_parts.hpp"
 #include "main/speculation_options.hpp"
 #include "main/swap_options.hpp"
+#include "main/thread_room.hpp"
 
 #include <godwit/runtime/machine.hpp>
 
@@ -114,6 +115,7 @@ protocols::expected<std::unique_ptr<member_process>, start_error>
 member_process::start(const serve_settings& settings, const endpoint& head, gpu::model::model_directory model,
                       runtime::log::logger log, tracing* records, chosen_device cuda) {
   (void)allow_connections(connections_of_cluster, "what a large cluster takes", log.component("member"));
+  if (auto short_of = check_threads(threads_of(settings))) return protocols::unexpected(std::move(*short_of));
   if (auto wrong = open_draft(settings, model)) return protocols::unexpected(std::move(*wrong));
   auto identity = identity_of(settings, model);
   if (!identity) return protocols::unexpected(identity.error());

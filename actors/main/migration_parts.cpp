@@ -94,9 +94,11 @@ make_fabric(const serve_settings& settings, const std::string& met_at, const run
     log.component("fabric").debug("{} at {}", transport::ucx::library_version(), made->address());
     return made;
   } catch (const std::exception& failure) {
+    const bool wrong = dynamic_cast<const transport::ucx::wrong_settings*>(&failure) != nullptr;
     return protocols::unexpected(start_error{std::string("the fabric cannot start: ") + failure.what() +
-                                             "; see fabric.listen, fabric.port and fabric.transports, or choose "
-                                             "fabric.backend none to do without migrations"});
+                                                 "; see fabric.listen, fabric.port and fabric.transports, or choose "
+                                                 "fabric.backend none to do without migrations",
+                                             wrong ? 2 : 1});
   }
 }
 

@@ -17,6 +17,7 @@
 #include <csignal>
 #include <iostream>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
@@ -72,6 +73,7 @@ int run_node(node_command_options& options) {
   auto log = open_log(settings);
   if (!log) return fail(log.error(), 2);
   stop.on_hangup([&log] { reopen_log(*log); });
+  auto starting = std::make_optional<unasked_signals>(stop, 1);
   if (const auto& file = settings.runtime.ready_file; !file.empty())
     if (const auto why = why_not_writable(file))
       return fail("runtime.ready_file: cannot write '" + file + "': " + *why, 2);
@@ -81,11 +83,12 @@ int run_node(node_command_options& options) {
   warn_of_kv_scales(settings, *model, log->component("device"));
   tell_of_images(*model, log->component("device"));
   auto device = choose_device_for(model->configuration, settings, log->component("device"));
-  if (!device) return fail(device.error().line, 1);
+  if (!device) return fail(device.error().line, device.error().exit_code);
   tracing records(settings, {"node", process_name(settings), options.settings.model}, log->component("trace"));
   auto started = member_process::start(settings, *head, std::move(*model), *log, &records, std::move(*device));
   if (!started) return fail(started.error().line, started.error().exit_code);
   auto node = std::move(*started);
+  starting.reset();
   const auto told_to_stop = [&] { return stop.received(); };
   int code = 0; // told to stop
   const auto failed = [&](const std::optional<start_error>& error) {
@@ -126,6 +129,7 @@ int run_node(node_command_options& options) {
     (void)node->drain(settings.runtime.drain_timeout, told_to_stop);
   }
   life.tell("leaving");
+  const unasked_signals ending(stop, 0);
   node->leave();
   node.reset();
   if (const auto file = records.end()) life.tell(describe(*file));

@@ -251,12 +251,16 @@ make_gate(const serve_settings& settings, const runtime::log::logger& log) {
   return std::move(*gate);
 }
 
+std::uint32_t actor_threads(const serve_settings& settings) {
+  const auto asked = settings.runtime.worker_threads;
+  return asked != 0 ? asked : std::clamp(gpu::cpu::usable_threads(), 2U, 8U);
+}
+
 runtime::actor_system_settings make_system_settings(const serve_settings& settings, bool network,
                                                     std::shared_ptr<runtime::async::connection_gate> gate,
                                                     const runtime::log::logger& log, tracing* records) {
   runtime::actor_system_settings runs;
-  runs.worker_threads = settings.runtime.worker_threads != 0 ? settings.runtime.worker_threads
-                                                             : std::clamp(gpu::cpu::usable_threads(), 2U, 8U);
+  runs.worker_threads = actor_threads(settings);
   runs.network = network;
   if (records != nullptr) runs.recorder = records->recorder();
   runs.heartbeat_interval = settings.cluster.heartbeat_interval;

@@ -71,6 +71,9 @@ struct pair_options {
 [[nodiscard]] protocols::expected<std::shared_ptr<runtime::async::connection_gate>, start_error>
 make_gate(const serve_settings& settings, const runtime::log::logger& log);
 
+/// Threads that run this process's actors.
+[[nodiscard]] std::uint32_t actor_threads(const serve_settings& settings);
+
 /// `records` must outlive the system; null: nobody records.
 [[nodiscard]] runtime::actor_system_settings make_system_settings(const serve_settings& settings, bool network,
                                                                   std::shared_ptr<runtime::async::connection_gate> gate,

@@ -16,6 +16,7 @@
 #include <chrono>
 #include <iostream>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
@@ -60,6 +61,7 @@ int serve(command_settings& options) {
     return 2;
   }
   stop.on_hangup([&log] { reopen_log(*log); });
+  auto starting = std::make_optional<unasked_signals>(stop, 1);
   if (const auto& file = settings.runtime.ready_file; !file.empty())
     if (const auto why = why_not_writable(file)) {
       std::cerr << "godwit: runtime.ready_file: cannot write '" << file << "': " << *why << '\n';
@@ -87,6 +89,7 @@ int serve(command_settings& options) {
     return started.error().exit_code;
   }
   auto node = std::move(*started);
+  starting.reset();
   const life_lines life(settings, *log);
   life.tell("listening on " + node->url(),
             {{"version", std::string(runtime::version())}, {"model", node->model_name()}});
@@ -129,6 +132,7 @@ int serve(command_settings& options) {
   life.tell("draining; a second signal ends it at once");
   const bool drained = node->drain(settings.runtime.drain_timeout, hurry);
   if (!drained) life.warn("running requests were cut off");
+  const unasked_signals ending(stop, 0);
   node.reset();
   if (const auto file = records.end()) life.tell(describe(*file));
   life.tell("ended");

@@ -9,6 +9,7 @@
 #include "main/process_metrics.hpp"
 #include "main/speculation_options.hpp"
 #include "main/swap_options.hpp"
+#include "main/thread_room.hpp"
 #include "main/trace_page.hpp"
 
 #include <godwit/runtime/machine.hpp>
@@ -183,6 +184,7 @@ actors::edge_options serving::edge_options(const gpu::model::model_directory& mo
 protocols::expected<std::unique_ptr<serving>, start_error>
 serving::start(const serve_settings& settings, gpu::model::model_directory model, runtime::log::logger log,
                tracing* records, launch_parts parts, chosen_device cuda, device_watch watch) {
+  if (auto short_of = check_threads(threads_of(settings))) return protocols::unexpected(std::move(*short_of));
   if (auto wrong = open_draft(settings, model)) return protocols::unexpected(std::move(*wrong));
   auto identity = identity_of(settings, model);
   if (!identity) return protocols::unexpected(identity.error());
@@ -294,7 +296,8 @@ bool serving::drain(milliseconds timeout, const std::function<bool()>& hurry) {
   const auto deadline = std::chrono::steady_clock::now() + timeout;
   while (!*done) {
     std::this_thread::sleep_for(poll_interval / 5); // where nothing is open it takes no longer, and is no failure
-    if (!*done && (std::chrono::steady_clock::now() >= deadline || hurry())) return false;
+    // What a client has begun to say, and does not go on with, is no request that is cut off.
+    if (!*done && (std::chrono::steady_clock::now() >= deadline || hurry())) return server_->stats().exchanges == 0;
   }
   return true;
 }

@@ -678,11 +678,12 @@ bool is_address(const std::string& text) {
   in6_addr bytes{};
   const bool v4 = ::inet_pton(AF_INET, text.c_str(), &bytes) == 1;
   const bool v6 = !v4 && ::inet_pton(AF_INET6, text.c_str(), &bytes) == 1;
-  return (v4 || v6) && text != "0.0.0.0" && text != "::";
+  return (v4 || v6) && !is_wildcard(text);
 }
 
 bool is_loopback(const std::string& host) {
-  if (host == "localhost" || host == "::1") return true;
+  in6_addr v6{};
+  if (host == "localhost" || (::inet_pton(AF_INET6, host.c_str(), &v6) == 1 && IN6_IS_ADDR_LOOPBACK(&v6))) return true;
   in_addr address{};
   // All of it, or 127.0.0.1.example.com would be one.
   return ::inet_pton(AF_INET, host.c_str(), &address) == 1 && ntohl(address.s_addr) >> 24U == 127;
@@ -692,7 +693,10 @@ bool is_wildcard(const std::string& host) {
   in_addr v4{};
   if (::inet_pton(AF_INET, host.c_str(), &v4) == 1) return v4.s_addr == htonl(INADDR_ANY);
   in6_addr v6{};
-  return ::inet_pton(AF_INET6, host.c_str(), &v6) == 1 && IN6_IS_ADDR_UNSPECIFIED(&v6);
+  if (::inet_pton(AF_INET6, host.c_str(), &v6) != 1) return false;
+  const bool v4_within =
+      IN6_IS_ADDR_V4MAPPED(&v6) && std::all_of(v6.s6_addr + 12, v6.s6_addr + 16, [](auto b) { return b == 0; });
+  return v4_within || IN6_IS_ADDR_UNSPECIFIED(&v6);
 }
 
 } // namespace godwit::main

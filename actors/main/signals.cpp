@@ -10,6 +10,7 @@ signals::signals(bool with_hangup) {
   sigemptyset(&set_);
   sigaddset(&set_, SIGINT);
   sigaddset(&set_, SIGTERM);
+  ends_ = set_;
   if (with_hangup) {
     sigaddset(&set_, SIGHUP);
     sigaddset(&set_, SIGUSR1);
@@ -21,6 +22,8 @@ signals::signals(bool with_hangup) {
 }
 
 bool signals::received() {
+  for (auto kept = kept_.load(); kept > 0;)
+    if (kept_.compare_exchange_weak(kept, kept - 1)) return true;
   const timespec at_once{0, 0};
   for (;;) {
     const int which = sigtimedwait(&set_, nullptr, &at_once);
@@ -30,5 +33,28 @@ bool signals::received() {
 }
 
 void signals::let_go() { pthread_sigmask(SIG_UNBLOCK, &set_, nullptr); }
+
+unasked_signals::unasked_signals(signals& of, int kept_max)
+    : of_(of), kept_max_(kept_max), thread_([this] { watch(); }) {}
+
+unasked_signals::~unasked_signals() {
+  over_ = true;
+  thread_.join();
+}
+
+void unasked_signals::watch() {
+  const timespec a_moment{0, 20'000'000};
+  int came = 0;
+  while (!over_) {
+    const int which = sigtimedwait(&of_.ends_, nullptr, &a_moment);
+    if (which <= 0) continue;
+    if (++came > kept_max_) { // what whoever waits for this process takes for the signal's doing
+      std::signal(which, SIG_DFL);
+      pthread_sigmask(SIG_UNBLOCK, &of_.ends_, nullptr);
+      pthread_kill(pthread_self(), which);
+    }
+    ++of_.kept_;
+  }
+}
 
 } // namespace godwit::main

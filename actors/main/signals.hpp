@@ -1,7 +1,9 @@
 #pragma once
 
+#include <atomic>
 #include <csignal>
 #include <functional>
+#include <thread>
 #include <utility>
 
 namespace godwit::main {
@@ -21,8 +23,28 @@ public:
   void let_go();
 
 private:
+  friend class unasked_signals;
   std::function<void()> on_hangup_;
-  sigset_t set_;
+  std::atomic<int> kept_ = 0; ///< by unasked_signals, for `received`
+  sigset_t set_, ends_;
+};
+
+/// While it lives nobody asks for signals, as where a driver or a file system is waited for that may never answer: a
+/// thread keeps the first SIGINT or SIGTERM for `received`, and the one after `kept_max` such ends the process by
+/// itself.
+class unasked_signals {
+public:
+  unasked_signals(signals& of, int kept_max);
+  ~unasked_signals();
+  unasked_signals(const unasked_signals&) = delete;
+  unasked_signals& operator=(const unasked_signals&) = delete;
+
+private:
+  void watch();
+  signals& of_;
+  const int kept_max_;
+  std::atomic<bool> over_ = false;
+  std::thread thread_; ///< last: it uses the rest
 };
 
 } // namespace godwit::main

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 namespace godwit::test {
@@ -120,6 +121,23 @@ TEST_F(Loading, AServerToldToEndMeanwhileEndsWithoutLoadingToTheEnd) {
   ASSERT_TRUE(head.process.wait_line("listening on ", 20s)) << head.process.err();
   end(head.process);
   EXPECT_LT(cpu_seconds() - before, cpu_seconds_max);
+}
+
+// As a driver or a mount does that never answers.
+TEST_F(Loading, WhatIsWaitedForAtTheStartHoldsNobodyWhoInsists) {
+  const auto silent = (folder / "pipe").string();
+  ASSERT_EQ(::mkfifo(silent.c_str(), 0600), 0);
+  child_process head(godwit_program(),
+                     {"serve", model(), "--listen", "127.0.0.1:0", "--control", "", "--api-key-file", silent});
+  child_process member(godwit_program(), {"node", model(), "--join", "127.0.0.1:1", "--cluster-tls-cert", silent,
+                                          "--cluster-tls-key", silent, "--cluster-tls-ca", silent});
+  for (auto* process : {&head, &member}) {
+    EXPECT_FALSE(process->wait_exit(500ms));
+    process->signal(SIGTERM);
+    EXPECT_FALSE(process->wait_exit(500ms)) << "one is for the end of what it is at";
+    process->signal(SIGTERM);
+    EXPECT_EQ(process->wait_exit(20s), 128 + SIGTERM) << process->err();
+  }
 }
 
 TEST_F(Loading, AMemberToldToEndMeanwhileLeavesItsHeadWithoutLoadingToTheEnd) {

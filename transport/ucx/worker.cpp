@@ -133,17 +133,17 @@ std::string interface_of(const std::string& listen) {
   if (!parse(listen, 0, address, size) || listen == "0.0.0.0" || canonical(listen) == "::") return {};
   auto device = device_of(listen);
   if (device.empty())
-    throw std::runtime_error("no interface of this machine has the address " + listen +
-                             ", so that UCX would listen at all of them; listen at an address of one");
+    throw wrong_settings("no interface of this machine has the address " + listen +
+                         ", so that UCX would listen at all of them; listen at an address of one");
   const auto first = first_ipv4(device);
   // And 1.13 writes an IPv6 peer's address over the end of what it keeps an IPv4 one in: the process dies with its
   // first connection.
   if (!first.empty() && address.ss_family == AF_INET6)
-    throw std::runtime_error("UCX reaches IPv6 only over an interface without IPv4 addresses, and " + device +
-                             ", which has " + listen + ", has some; listen at one of these");
+    throw wrong_settings("UCX reaches IPv6 only over an interface without IPv4 addresses, and " + device +
+                         ", which has " + listen + ", has some; listen at one of these");
   if (!first.empty() && first != listen)
-    throw std::runtime_error("UCX listens at an interface's first IPv4 address only, that of " + device + " is " +
-                             first + ", and not " + listen + "; listen at " + first);
+    throw wrong_settings("UCX listens at an interface's first IPv4 address only, that of " + device + " is " + first +
+                         ", and not " + listen + "; listen at " + first);
   return device;
 }
 
@@ -225,7 +225,9 @@ worker::worker(const settings& options, events& to, bool reads_by_messages)
     ucp_context_h context = nullptr;
     const auto status = ucp_init(&parameters, config, &context);
     ucp_config_release(config);
-    check(status, "no transport of \"" + options_.transports + "\" works here");
+    if (status == UCS_ERR_NO_DEVICE)
+      throw wrong_settings("UCX: no transport of \"" + options_.transports + "\" works here");
+    check(status, "starting");
     context_ = {context, [](ucp_context_h back) { ucp_cleanup(back); }};
     ask_for_devices();
     ucp_worker_params_t single{};
@@ -282,8 +284,7 @@ void worker::destroy() noexcept {
 void worker::listen(const std::string& host, std::uint16_t port) {
   sockaddr_storage address;
   socklen_t size = 0;
-  if (!parse(host, port, address, size))
-    throw std::runtime_error("UCX: " + host + " is not an IP address to listen at");
+  if (!parse(host, port, address, size)) throw wrong_settings("UCX: " + host + " is not an IP address to listen at");
   ucp_listener_params_t parameters{};
   parameters.field_mask = UCP_LISTENER_PARAM_FIELD_SOCK_ADDR | UCP_LISTENER_PARAM_FIELD_CONN_HANDLER;
   parameters.sockaddr.addr = reinterpret_cast<const sockaddr*>(&address);

@@ -160,6 +160,28 @@ TEST(UcxFabric, RefusesAnAddressAtWhichUcxWouldNotListen) {
   EXPECT_EQ(refusal("0.0.0.0"), "");
 }
 
+// Whoever starts it is told that to start it again does not help.
+TEST(UcxFabric, TellsWrongSettingsFromWhatMayPass) {
+  const auto wrong = [](auto change) {
+    ucx::settings settings;
+    change(settings);
+    try {
+      (void)ucx::make_fabric(settings);
+    } catch (const ucx::wrong_settings&) {
+      return true;
+    } catch (const std::runtime_error&) {
+    }
+    return false;
+  };
+  EXPECT_TRUE(wrong([](ucx::settings& s) { s.listen = "192.0.2.1"; }));
+  EXPECT_TRUE(wrong([](ucx::settings& s) { s.listen = "nowhere"; }));
+  EXPECT_TRUE(wrong([](ucx::settings& s) { s.transports = "pigeons"; }));
+  auto taken = ucx::make_fabric({});
+  const auto address = taken->address();
+  const auto port = static_cast<std::uint16_t>(std::stoi(address.substr(address.rfind(':') + 1)));
+  EXPECT_FALSE(wrong([&](ucx::settings& s) { s.port = port; }));
+}
+
 // An address is not missing because nobody could ask for it.
 TEST(UcxFabric, WhereTheAddressesOfInterfacesCannotBeAskedForItSaysSo) {
 #if defined(__SANITIZE_ADDRESS__)

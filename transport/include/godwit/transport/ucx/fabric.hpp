@@ -10,6 +10,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 
@@ -94,7 +95,13 @@ struct settings {
   std::function<void(const link_end&)> on_end = {};
 };
 
-/// Throws std::runtime_error where UCX cannot start: no such transport, no such address.
+/// Why no fabric can have these settings on this machine, however often it is tried: no such transport, no such
+/// address.
+struct wrong_settings : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+/// Throws wrong_settings, and std::runtime_error where UCX cannot start for another reason: a port that is taken.
 [[nodiscard]] std::shared_ptr<fabric> make_fabric(settings options = {});
 
 /// Whether a list of UCX's transports has tcp, and besides only such as do not leave the host ("tcp,self,sysv").
