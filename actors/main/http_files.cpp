@@ -19,7 +19,7 @@ bool is_folder(const std::string& path) {
   return ::stat(path.c_str(), &about) == 0 && S_ISDIR(about.st_mode);
 }
 
-/// Differs when a file was written, replaced, or its link leads elsewhere.
+/// Differs when a file was written, replaced, given to another owner, or its link leads elsewhere.
 std::string state_of(const std::vector<std::string>& paths) {
   std::string out;
   for (const auto& path : paths) {
@@ -29,7 +29,8 @@ std::string state_of(const std::vector<std::string>& paths) {
       continue;
     }
     out += std::to_string(now.st_dev) + "," + std::to_string(now.st_ino) + "," + std::to_string(now.st_size) + "," +
-           std::to_string(now.st_mtim.tv_sec) + "." + std::to_string(now.st_mtim.tv_nsec) + ";";
+           std::to_string(now.st_mtim.tv_sec) + "." + std::to_string(now.st_mtim.tv_nsec) + "," +
+           std::to_string(now.st_ctim.tv_sec) + "." + std::to_string(now.st_ctim.tv_nsec) + ";";
   }
   return out;
 }
@@ -91,22 +92,23 @@ void http_files::look() noexcept {
       auto now = state_of(one.paths);
       if (now == one.state) continue;
       one.state = std::move(now);
-      if (const auto wrong = one.read())
-        log_.error("{}; the {} as read before stays in use", *wrong, one.what);
-      else
-        log_.info("read the {} again", one.what);
+      if (const auto wrong = one.read()) {
+        failed(one, wrong->c_str());
+        continue;
+      }
+      log_.info("read the {} again", one.what);
       one.failure.clear();
     } catch (const std::exception& failure) {
-      failed(one, failure);
+      failed(one, failure.what());
     }
   }
 }
 
-void http_files::failed(watched& one, const std::exception& failure) noexcept {
+void http_files::failed(watched& one, const char* why) noexcept {
   one.state.clear();
-  if (one.failure == failure.what()) return;
+  if (one.failure == why) return;
   try {
-    one.failure = failure.what();
+    one.failure = why;
     log_.error("{}; the {} as read before stays in use until it can be read", one.failure, one.what);
   } catch (const std::exception&) {
   } // there is nobody left to tell

@@ -9,7 +9,6 @@
 
 #include <chrono>
 #include <condition_variable>
-#include <exception>
 #include <functional>
 #include <mutex>
 #include <optional>
@@ -40,12 +39,13 @@ private:
     std::string what;
     std::function<std::optional<std::string>()> read; ///< the error is one line
     std::string state;                                ///< of the files when they were read
-    std::string failure = {};                         ///< what was thrown the last time, and told
+    std::string failure = {};                         ///< why they could not be read the last time, which was told
   };
   [[nodiscard]] std::optional<std::string> read_keys(const std::string& path);
   void look() noexcept;
-  /// For want of memory, say, which may be there in a moment: it is told once, and the files are read again.
-  void failed(watched& one, const std::exception& failure) noexcept;
+  /// For want of memory, descriptors or a right, say, which may be there in a moment: it is told once, and the files
+  /// are read again.
+  void failed(watched& one, const char* why) noexcept;
   void watch(std::chrono::milliseconds every);
 
   actors::http_gate& gate_;

@@ -279,10 +279,23 @@ bool client_call::take_idle() {
 }
 
 void client_call::give_back() {
+  if (settings_.idle_connections_max == 0) return stream_.reset();
+  forget_closed();
   auto& streams = lane_.idle[url_.origin()];
   if (streams.size() >= settings_.idle_connections_max) streams.erase(streams.begin());
-  if (settings_.idle_connections_max > 0) streams.push_back(std::move(stream_));
-  stream_.reset();
+  streams.push_back(std::move(stream_));
+}
+
+// To look at all of them costs a system call each.
+void client_call::forget_closed() {
+  constexpr std::chrono::seconds every{1};
+  const auto now = std::chrono::steady_clock::now();
+  if (now - lane_.looked < every) return;
+  lane_.looked = now;
+  for (auto at = lane_.idle.begin(); at != lane_.idle.end();) {
+    std::erase_if(at->second, [](const auto& stream) { return !stream->idle(); });
+    at = at->second.empty() ? lane_.idle.erase(at) : std::next(at);
+  }
 }
 
 } // namespace godwit::transport::http

@@ -34,8 +34,9 @@ struct client_lane {
   /// For https; made with the first such call.
   std::shared_ptr<ssl::context> tls;
   runtime::async::name_resolver
-      names;            ///< forgets a call's when that is closed, so that it calls no thread that is gone
-  bool closing = false; ///< the client is being destroyed
+      names; ///< forgets a call's when that is closed, so that it calls no thread that is gone
+  std::chrono::steady_clock::time_point looked{}; ///< for idle ones that are closed
+  bool closing = false;                           ///< the client is being destroyed
 };
 
 /// What a caller holds of a call. It may outlive the client, and so owns nothing that belongs to an I/O thread.
@@ -85,6 +86,8 @@ private:
   [[nodiscard]] static bool interim(const parser& p);
   bool take_idle();
   void give_back();
+  /// Of all that wait in its lane, those that their servers have closed; once a second at most.
+  void forget_closed();
   void expect_within(std::chrono::milliseconds d);
   void on_deadline();
   void done(failure result);

@@ -52,9 +52,10 @@ awaitable<> session::run() {
 }
 
 awaitable<bool> session::shake_hands() {
-  only_ends_ = true;
+  only_ends_ = greets_ = true;
   deadline_.in(core_->settings.header_timeout);
   const auto done = co_await connection_.shake_hands();
+  greets_ = false;
   deadline_.none();
   only_ends_ = false;
   if (!done) {
@@ -281,7 +282,7 @@ void session::abort() {
 }
 
 void session::close_if_idle() {
-  if (idle()) abort();
+  if (idle() || greets_) abort();
 }
 
 void session::set_idle(bool now) {

@@ -49,7 +49,7 @@ public:
   void start();
   /// Closes at once.
   void abort();
-  /// Closes if no request is being read or answered.
+  /// Closes if no request is being read or answered, nor one may come before a handshake has ended.
   void close_if_idle();
   /// Waits for a request.
   [[nodiscard]] bool idle() const noexcept { return waits_ && in_.size() == 0; }
@@ -117,6 +117,7 @@ private:
   bool signalled_ = false;
   bool reading_ = false;
   bool only_ends_ = false;                              // what is awaited ends with the socket, not with a signal
+  bool greets_ = false;                                 // the handshake is not over
   bool end_ = false;                                    // the client's end of stream, or an error
   bool late_ = false;                                   // the deadline has passed
   bool aborted_ = false;                                // closed from our side

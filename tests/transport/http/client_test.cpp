@@ -6,8 +6,10 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <filesystem>
 #include <functional>
 #include <future>
+#include <iterator>
 
 namespace godwit::transport::http::test {
 namespace {
@@ -104,6 +106,45 @@ TEST(HttpClient, DoesNotReuseAConnectionThatTheServerHasClosed) {
     ASSERT_TRUE(std::holds_alternative<client_answer>(result)) << error_of(result).message;
     ASSERT_TRUE(eventually([&] { return s.get_server().stats().connections == 0; }));
   }
+}
+
+TEST(HttpClient, KeepsNoConnectionWhereItIsToKeepNone) {
+  auto s = echo_server();
+  auto settings = client_settings();
+  settings.idle_connections_max = 0;
+  auto c = client(settings);
+  for (int i = 0; i < 3; ++i) {
+    const auto result = c.fetch(post_to(s.url("/echo"), "x"));
+    ASSERT_TRUE(std::holds_alternative<client_answer>(result)) << error_of(result).message;
+    EXPECT_TRUE(eventually([&] { return s.get_server().stats().connections == 0; })) << i;
+  }
+}
+
+// A crowd leaves many open, of which the next ones need few.
+TEST(HttpClient, LetsGoOfConnectionsThatTheirServerHasClosed) {
+  const auto descriptors = [] {
+    const auto all = std::filesystem::directory_iterator("/proc/self/fd");
+    return std::distance(begin(all), end(all));
+  };
+  auto others = echo_server();
+  auto c = client();
+  ASSERT_TRUE(std::holds_alternative<client_answer>(c.fetch(post_to(others.url("/echo"), "x"))));
+  auto settings = server_settings();
+  settings.idle_timeout = 50ms;
+  auto s = echo_server(settings);
+  const auto before = descriptors();
+  auto left = std::atomic<int>(64);
+  for (int i = 64; i > 0; --i) {
+    client_callbacks told;
+    told.on_done = [&](std::optional<client_error>) { --left; };
+    (void)c.send(post_to(s.url("/echo"), "x"), std::move(told));
+  }
+  ASSERT_TRUE(eventually([&] { return left == 0 && s.get_server().stats().connections == 0; }));
+  EXPECT_TRUE(eventually([&] {
+    (void)c.fetch(post_to(others.url("/echo"), "x")); // another origin
+    return descriptors() <= before + 1;
+  })) << descriptors()
+      << " instead of " << before;
 }
 
 TEST(HttpClient, StreamsABodyAsItComes) {

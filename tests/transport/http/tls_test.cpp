@@ -195,6 +195,18 @@ TEST(HttpTls, AHandshakeThatDoesNotEndIsCutOffAfterTheHeaderTimeout) {
   EXPECT_TRUE(eventually([&] { return s.plain.get_server().stats().connections == 0; }));
 }
 
+// A load balancer may open them ahead of what it sends.
+TEST(HttpTls, AServerThatDrainsDoesNotWaitForAHandshake) {
+  auto s = tls_server(server_settings());
+  auto silent = raw_socket(s.port());
+  ASSERT_TRUE(eventually([&] { return s.plain.get_server().stats().connections == 1; }));
+  auto drained = std::promise<void>();
+  s.plain.get_server().drain([&] { drained.set_value(); });
+  EXPECT_EQ(drained.get_future().wait_for(5s), std::future_status::ready);
+  silent.read_to_end();
+  EXPECT_TRUE(silent.closed());
+}
+
 TEST(HttpTls, AHandshakeThatFailsGivesItsPlaceBack) {
   constexpr std::uint32_t places = 3;
   auto settings = server_settings();
