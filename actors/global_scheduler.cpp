@@ -113,6 +113,8 @@ void global_scheduler::feed(instance_books& books) {
   // Its numbers are the dispatcher's own, from 1.
   if (report.dispatched != protocols::load_report{}.dispatched)
     report.dispatched -= std::min(report.dispatched, dispatches_from_);
+  std::erase_if(report.held_back, [this](std::uint64_t number) { return number <= dispatches_from_; });
+  for (auto& number : report.held_back) number -= dispatches_from_;
   dispatcher_->report(report);
   books.fresh = true;
 }

@@ -291,9 +291,15 @@ protocols::load_report llumlet::load() {
   report.generation = options_.generation;
   report.sequence = ++reports_;
   report.dispatched = dispatched_;
-  for (const auto* waiting : {&looking_, &fetching_}) // which it does not count yet, nor those after them for as long
+  auto& held = report.held_back;
+  for (const auto* waiting : {&looking_, &fetching_})
     for (const auto& one : *waiting)
-      if (one.dispatch != 0) report.dispatched = std::min(report.dispatched, one.dispatch - 1);
+      if (one.dispatch != 0) held.push_back(one.dispatch);
+  std::ranges::sort(held);
+  if (constexpr auto most = protocols::load_report::held_back_max; held.size() > most) {
+    report.dispatched = held[most] - 1; // the rest, and what came after them, as if they were on their way
+    held.resize(most);
+  }
   report.ready = planner_.has_value();
   report.terminating = terminating_;
   report.kv_kind = kv_kind_;

@@ -121,7 +121,7 @@ task<protocols::admission> llumlet::take_in(generate_order order) {
   };
   held_adapter adapter;
   if (const auto which = order.request.adapter; which && planner_ && !terminating_) {
-    if (fetching_.size() >= planner_->settings().waiting_max)
+    if (fetching_.size() >= planner_->settings().waiting_max && !asked.taken_before)
       co_return protocols::admission{id, epoch, protocols::refusal::queue_full, planner_->settings().waiting_max};
     const auto place = fetching_.insert(fetching_.end(), {id, epoch, order.dispatch});
     auto answer = co_await hold(which, options_.adapter_wait);

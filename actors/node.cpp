@@ -198,7 +198,7 @@ topology node::view() const {
   std::ranges::sort(out.stores, {}, &store_entry::id);
   out.ordered = provisioning_.ordered();
   out.ends = provisioning_.ends();
-  out.hands_over = options_.scheduler.policies.hands_over();
+  out.hands_over = scheduler_ && options_.scheduler.policies.hands_over(); // who would say what goes where?
   return out;
 }
 

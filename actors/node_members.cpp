@@ -17,9 +17,12 @@ constexpr std::size_t remembered_max = 4096;
 /// Of a member that was told to end, and says so.
 constexpr std::string_view leaves = "it leaves";
 
-void add(protocols::store_report& sum, protocols::store_report more) {
-  std::apply([&](auto&... to) { std::apply([&](auto&... from) { ((to += from), ...); }, more.fields()); },
+template <class Act> void each(protocols::store_report& sum, protocols::store_report with, Act act) {
+  std::apply([&](auto&... to) { std::apply([&](auto&... from) { (act(to, from), ...); }, with.fields()); },
              sum.fields());
+}
+void add(protocols::store_report& sum, const protocols::store_report& more) {
+  each(sum, more, [](auto& to, auto from) { to += from; });
 }
 
 } // namespace
@@ -106,6 +109,11 @@ void cluster_metrics::forget(const protocols::store_report& last) {
   auto& gone = stores_->gone;
   add(gone, last);
   gone.bytes = gone.bytes_used = gone.disk_bytes = gone.disk_bytes_used = 0;
+}
+
+void cluster_metrics::remember(const protocols::store_report& last) {
+  const std::lock_guard lock(stores_->mutex);
+  each(stores_->gone, last, [](auto& to, auto from) { to -= std::min(to, from); });
 }
 
 void node::leave(std::uint64_t key) { remove(key, leaves); }
@@ -221,9 +229,13 @@ void node::take_news(member_news& news) {
   m->news = news.number;
   m->pairs = std::move(news.pairs);
   if (m->store != news.store) {
-    if (options_.metrics) options_.metrics->forget(m->store_report);
-    m->store_report = {};
+    forget_store(*m);
     m->store = std::move(news.store);
+    if (m->store && m->store == m->past_store) {
+      m->store_report = m->past_report;
+      if (options_.metrics) options_.metrics->remember(m->past_report);
+    }
+    m->past_store = {};
     tell_stores();
   }
   protocols::provisioning::process_news said{m->key, {}};
@@ -239,6 +251,12 @@ void node::take_news(const store_news& news) {
   if (m == nullptr || !m->store) return;
   m->store_report = news.report;
   tell_stores();
+}
+
+void node::forget_store(member_record& m) const {
+  if (m.store && options_.metrics) options_.metrics->forget(m.store_report);
+  m.store_report = {};
+  m.store = {};
 }
 
 void node::tell_stores() const {
@@ -259,9 +277,9 @@ void node::remove(std::uint64_t key, std::string_view why) {
   demonitor(m->watch);
   m->member = {};
   m->pairs.clear();
-  if (m->store && options_.metrics) options_.metrics->forget(m->store_report);
-  m->store_report = {};
-  m->store = {};
+  m->past_store = m->store;
+  m->past_report = m->store_report;
+  forget_store(*m);
   tell_stores();
   if (!decide(protocols::provisioning::process_left{key}).told) announce();
 }

@@ -84,6 +84,8 @@ bool dispatcher::report(const load_report& report) {
   }
   if (auto& queue = reports_[index].queue; queue.size() > queue_summary::parts_max) // whoever reports may err
     queue.resize(queue_summary::parts_max);
+  if (auto& held = reports_[index].held_back; held.size() > load_report::held_back_max)
+    held.resize(load_report::held_back_max);
   if (makes_sense(report.pace)) usual_ = report.pace;
   if (auto& watch = accounts_[index].refusing; watch.pace_ns > 0) { // at another pace it begins anew
     const double pace = rough(report.pace);
@@ -168,6 +170,14 @@ void dispatcher::picked_load::operator+=(const picked_load& more) noexcept {
   pairs += more.pairs;
 }
 
+void dispatcher::picked_load::shrink_to(std::uint64_t some) noexcept {
+  if (some >= requests) return;
+  blocks = blocks * some / requests;
+  tokens = tokens * some / requests;
+  pairs *= static_cast<double>(some) / static_cast<double>(requests);
+  requests = some;
+}
+
 // What was on its way to an earlier generation.
 void dispatcher::account::forget() noexcept {
   picked = {};
@@ -235,7 +245,14 @@ void dispatcher::account::settle(const load_report& report) noexcept {
   std::uint32_t kept = 0;
   for (std::uint32_t i = 0; i < count; ++i) {
     auto one = on_way[i];
-    if (one.number <= report.dispatched || ++one.reports > reports_max) continue;
+    if (one.number <= report.dispatched) {
+      const auto held = std::ranges::count_if(
+          report.held_back, [&](std::uint64_t number) { return one.first <= number && number <= one.number; });
+      if (held == 0) continue;
+      one.load.shrink_to(static_cast<std::uint64_t>(held));
+    } else if (++one.reports > reports_max) {
+      continue;
+    }
     if ((one.load.levels & ~report.execution_levels) == 0) one.load.headroom = 0; // the report has it
     picked += one.load;
     on_way[kept++] = one;

@@ -176,6 +176,42 @@ TEST_F(AdaptersOfAnInstance, AQueueOfThoseThatWaitForThemIsBounded) {
   ASSERT_TRUE(world.run_until([&] { return ended == 3; }));
 }
 
+// As in a queue, from which nobody is turned away who had a place elsewhere.
+TEST_F(AdaptersOfAnInstance, WhoWasTakenBeforeWaitsForThemToo) {
+  start();
+  system.tell(llumlet, order(1, {"a", 1}, home));
+  system.tell(llumlet, order(2, {"b", 2}, home));
+  auto lost = order(3, {"c", 3}, home);
+  lost.request.taken_before = true;
+  const auto answer = system.ask(llumlet, 10s, std::move(lost));
+  ASSERT_TRUE(answer);
+  EXPECT_TRUE(answer->accepted());
+  ASSERT_TRUE(world.run_until([&] { return ended == 3; }));
+}
+
+// The scheduler counts them until the instance does.
+TEST_F(AdaptersOfAnInstance, ReportsNameThoseThatWaitForThem) {
+  start();
+  const auto send = [&](std::uint64_t number, adapter_ref adapter) {
+    auto one = order(number, std::move(adapter), home);
+    one.dispatch = 10 + number;
+    system.tell(llumlet, std::move(one));
+    world.run_for(1ms);
+  };
+  send(1, {});
+  send(2, {"a", 1});
+  send(3, {});
+  auto load = status().load;
+  EXPECT_EQ(load.dispatched, 13U);
+  EXPECT_THAT(load.held_back, ::testing::ElementsAre(12U));
+  EXPECT_EQ(load.running + load.waiting, 2U);
+  world.run_for(60ms);
+  load = status().load;
+  EXPECT_EQ(load.dispatched, 13U);
+  EXPECT_THAT(load.held_back, ::testing::IsEmpty());
+  ASSERT_TRUE(world.run_until([&] { return ended == 3; }));
+}
+
 TEST_F(AdaptersOfAnInstance, ARequestThatIsCancelledMeanwhileDoesNotStart) {
   start();
   system.tell(llumlet, order(1, {"a", 1}, home));

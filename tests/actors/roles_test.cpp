@@ -329,6 +329,24 @@ TEST(Roles, WhereMigrationIsPausedAllAreMixed) {
   EXPECT_EQ(refused({prefill, decode}), refused({mixed, mixed}));
 }
 
+// Nobody would say to whom they hand over.
+TEST(Roles, WithoutASchedulerAllAreMixed) {
+  using enum instance_role;
+  sim_cluster cluster(roles_of({prefill, decode}));
+  std::vector<std::shared_ptr<recording_sink>> all;
+  for (std::uint32_t i = 0; i < 12; ++i) {
+    if (const auto scheduler = cluster.cluster->gate()->view().scheduler) {
+      cluster.system->stop(scheduler, runtime::stop_reason::killed);
+      cluster.run_for(1ms);
+    }
+    all.push_back(cluster.submit(i, 300, 50));
+    cluster.run_for(10ms);
+  }
+  EXPECT_TRUE(cluster.run_until([&] { return std::ranges::all_of(all, [](auto& r) { return r->ended(); }); }));
+  for (const auto& r : all) EXPECT_FALSE(r->failed);
+  EXPECT_GT(cluster.status().instances[1].load.prompt_tokens_total, 4 * 300U);
+}
+
 TEST(Roles, OnesForPrefillAloneServe) {
   using enum instance_role;
   const auto alone = serve({prefill, prefill});

@@ -362,6 +362,25 @@ TEST_F(Scheduler, ItsDecisionsAreNumberedAboveThoseOfItsPredecessor) {
   EXPECT_EQ(decide().why.score, 2) << "the old number counts none of the new ones";
 }
 
+TEST_F(Scheduler, WhatAnInstanceHoldsBackOfAPredecessorIsNoneOfItsOwn) {
+  start(1, [](auto& o) { o.policies.dispatch = "least_requests"; });
+  report(load(0, 0, 0));
+  const auto before = decide().number;
+  system->stop(scheduler);
+  world->run_for(1ms);
+  actors::scheduler_options anew;
+  anew.policies.dispatch = "least_requests";
+  scheduler = system->spawn<actors::global_scheduler>(std::move(anew));
+  announce();
+  report(load(0, 0, 0));
+  const auto own = decide().number;
+  auto busy = load(0, 0, 0);
+  busy.dispatched = own;
+  busy.held_back = {before, own};
+  report(busy);
+  EXPECT_EQ(decide().why.score, 1) << "one is held back";
+}
+
 TEST_F(Scheduler, PoliciesOfOnesOwnDecideWhenTheyAreNamed) {
   start(3, [](auto& o) {
     o.dispatchers["highest_id"] = [] { return std::make_unique<highest_id>(); };

@@ -1,5 +1,7 @@
 #include "actors/support/sim_cluster.hpp"
 
+#include <godwit/runtime/metrics/registry.hpp>
+
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -72,6 +74,33 @@ TEST(SimNodes, AMemberWhoseLinkIsCutLosesNoRequestAndComesBack) {
     cluster.run_for(30s);
     EXPECT_TRUE(cluster.all_ready(2)) << "it has joined again";
     EXPECT_EQ(cluster.blocks_used(), 0U);
+  }
+}
+
+// Its shard has outlived the cut, and goes on counting from where it was.
+TEST(SimNodes, WhatAStoreCountedBeforeItsMemberWasLostIsCountedOnce) {
+  runtime::metrics::registry registry;
+  const auto metrics = std::make_shared<actors::cluster_metrics>(registry);
+  auto options = joined(1);
+  options.adjust = [&](actors::node_options& n) {
+    n.llumlet.store.bytes = std::uint64_t{64} * gpu::sim::sim_block_bytes * protocols::blocks_per_chunk;
+    n.metrics = metrics;
+  };
+  sim_cluster cluster(std::move(options));
+  const auto sinks = submit_some(cluster, requests);
+  ASSERT_TRUE(cluster.run_until_ended(sinks));
+  cluster.run_for(5s);
+  const auto before = metrics->stores();
+  EXPECT_GT(before.looked_up_total + before.filed_total, 0U);
+  for (int cuts = 0; cuts < 2; ++cuts) {
+    cluster.world.network().cut("head", "process-1");
+    cluster.run_for(3s);
+    EXPECT_EQ(metrics->stores().looked_up_total, before.looked_up_total) << "what it counted is kept";
+    cluster.world.network().heal("head", "process-1");
+    cluster.run_for(30s);
+    ASSERT_TRUE(cluster.all_ready(2));
+    EXPECT_EQ(metrics->stores().looked_up_total, before.looked_up_total);
+    EXPECT_EQ(metrics->stores().filed_total, before.filed_total);
   }
 }
 

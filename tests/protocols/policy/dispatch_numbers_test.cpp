@@ -64,6 +64,41 @@ TEST(DispatchNumbers, WhatAReportCountsIsNotCountedTwice) {
   EXPECT_EQ(policy->pick({.tokens = 15})->why.score, 3);
 }
 
+// For an adapter, say, for seconds: an instance that many wait at is not idle, and who came after them counts once.
+TEST(DispatchNumbers, WhatAnInstanceHoldsBackCountsHoweverManyReportsCome) {
+  const auto policy = make_dispatcher("least_requests");
+  policy->report(idle(1, 1, 0));
+  (void)policy->pick({.tokens = 15});
+  (void)policy->pick({.tokens = 31});
+  (void)policy->pick({.tokens = 47});
+  std::uint64_t sequence = 1;
+  for (int i = 0; i < 20; ++i) {
+    auto r = load_of(1, 2, 2, ++sequence); // the first and the last one run
+    r.dispatched = 3;
+    r.held_back = {2};
+    policy->report(r);
+    EXPECT_EQ(policy->picked(instance_id{1}).requests, 1U) << i;
+    EXPECT_EQ(policy->picked(instance_id{1}).blocks, 2U) << i;
+  }
+  auto r = load_of(1, 3, 3, ++sequence);
+  r.dispatched = 3;
+  policy->report(r);
+  EXPECT_EQ(policy->picked(instance_id{1}), dispatcher::picked_load{});
+}
+
+// More are on their way than there are entries for: of some it is not known which are held back.
+TEST(DispatchNumbers, OfManyAsManyCountAsAreHeldBack) {
+  const auto policy = make_dispatcher("least_requests");
+  policy->report(idle(1, 1, 0));
+  for (int i = 0; i < 20; ++i) (void)policy->pick({.tokens = 15});
+  auto r = load_of(1, 15, 15, 2);
+  r.dispatched = 20;
+  r.held_back = {3, 11, 12, 13, 20};
+  policy->report(r);
+  EXPECT_EQ(policy->picked(instance_id{1}).requests, 5U);
+  EXPECT_EQ(policy->picked(instance_id{1}).blocks, 5U);
+}
+
 TEST(DispatchNumbers, WhatIsOnItsWayCanBeAskedFor) {
   const auto policy = make_dispatcher("freeness");
   policy->report(idle(1, 1, 0));

@@ -36,6 +36,8 @@ struct cluster_metrics {
   void adopt(std::vector<protocols::store_status> stores);
   /// One of them is gone; what it counted is kept.
   void forget(const protocols::store_report& last);
+  /// One of those is back, and counts on from there.
+  void remember(const protocols::store_report& last);
   /// What they said last, all together, with the counts of those that are gone.
   [[nodiscard]] protocols::store_report stores() const;
 
@@ -123,6 +125,9 @@ private:
     std::vector<pair_entry> pairs;
     runtime::handle<kv_store_interface> store; ///< null: it has no shard of the KV store
     protocols::store_report store_report;      ///< the last one of that
+    // Of when it was here last: a shard outlives its process's membership.
+    runtime::handle<kv_store_interface> past_store;
+    protocols::store_report past_report;
   };
   /// Back-off of one restarting child.
   [[nodiscard]] std::chrono::nanoseconds next_pause(std::chrono::nanoseconds started,
@@ -141,6 +146,7 @@ private:
   [[nodiscard]] member_record* remember(const join_cluster& wish);
   void take_news(member_news& news);
   void take_news(const store_news& news);
+  void forget_store(member_record& m) const;
   void tell_stores() const; ///< to the metrics
   void remove(std::uint64_t key, std::string_view why);
   void leave(std::uint64_t key);

@@ -5,6 +5,7 @@
 #include <godwit/protocols/messages/pace.hpp>
 #include <godwit/protocols/messages/role.hpp>
 
+#include <cstddef>
 #include <cstdint>
 #include <tuple>
 #include <vector>
@@ -52,6 +53,10 @@ struct load_report {
   /// Number of the last dispatch that reached the instance: the report counts those up to it, and none after it. All
   /// bits set: it does not say, and is taken to count all.
   std::uint64_t dispatched = ~std::uint64_t{0};
+  /// Of the dispatches up to that, those that it does not count yet: they wait for an adapter, or for the KV store's
+  /// word. Ascending.
+  std::vector<std::uint64_t> held_back;
+  static constexpr std::size_t held_back_max = 64;
   std::uint32_t swap_blocks = 0;      ///< that the swap space has room for
   std::uint32_t swap_blocks_used = 0; ///< of these, in use
   std::uint32_t swapped = 0;          ///< requests that wait and have KV there, or on its way there
@@ -84,11 +89,11 @@ struct load_report {
     return std::tie(instance, generation, sequence, ready, terminating, role, blocks_total, blocks_used, blocks_cached,
                     waiting, waiting_max, running, running_max, decoding, places_kept, migrating, queued_blocks,
                     outstanding_blocks, waiting_blocks, headroom_blocks, headroom_profiled, execution_levels,
-                    prefill_tokens, prefill_pairs, order, queue, step_tokens, pace, kv_kind, dispatched, swap_blocks,
-                    swap_blocks_used, swapped, steps_total, preemptions_total, swaps_total, swapped_out_tokens_total,
-                    swapped_in_tokens_total, prefix_query_tokens_total, prefix_hit_tokens_total,
-                    store_query_tokens_total, store_hit_tokens_total, prompt_tokens_total, prompt_ns_total,
-                    generated_tokens_total, drafts_total, draft_tokens_total, accepted_tokens_total,
+                    prefill_tokens, prefill_pairs, order, queue, step_tokens, pace, kv_kind, dispatched, held_back,
+                    swap_blocks, swap_blocks_used, swapped, steps_total, preemptions_total, swaps_total,
+                    swapped_out_tokens_total, swapped_in_tokens_total, prefix_query_tokens_total,
+                    prefix_hit_tokens_total, store_query_tokens_total, store_hit_tokens_total, prompt_tokens_total,
+                    prompt_ns_total, generated_tokens_total, drafts_total, draft_tokens_total, accepted_tokens_total,
                     model_draft_tokens_total, model_accepted_tokens_total, drafting_ns_total);
   }
 };

@@ -48,13 +48,13 @@ struct dispatch_choice {
 ///
 /// Reports come at intervals, and say nothing of a request that is on its way; a burst would pile up on whichever
 /// instance reported the least load. So what was picked counts as load of its instance, its requests, their blocks,
-/// their headroom, until a report counts it. One that none of the next eight reports counts never arrived, and
-/// counts no longer. Instances that are not ready, terminate, are stale or have no place in batch and
-/// queue are never picked; decode instances only while no prefill instance of their kind of KV takes requests, be it
-/// full (instance_role), or where roles do not count; for a request with objectives, only those that are expected to
-/// meet them, if any are, or if it may be refused. Of equals the one is that was sent most of the prompt's beginning
-/// and may have its KV still (prefix_index), and of these the one that was not picked for the longest time. Same calls,
-/// same answers. Chosen by name in the configuration.
+/// their headroom, until a report counts it, longer where the report says that it is held back. One that none of the
+/// next eight reports knows never arrived, and counts no longer. Instances that are not ready, terminate, are stale or
+/// have no place in batch and queue are never picked; decode instances only while no prefill instance of their kind of
+/// KV takes requests, be it full (instance_role), or where roles do not count; for a request with objectives, only
+/// those that are expected to meet them, if any are, or if it may be refused. Of equals the one is that was sent most
+/// of the prompt's beginning and may have its KV still (prefix_index), and of these the one that was not picked for the
+/// longest time. Same calls, same answers. Chosen by name in the configuration.
 ///
 /// A pick looks at 16 bytes of each instance, one of a level with headroom or with objectives at their reports too, and
 /// at what is remembered of its prompt's beginnings. A report costs the same however many there are.
@@ -119,6 +119,8 @@ public:
     std::uint64_t tokens = 0;  ///< to be computed before they decode
     double pairs = 0;          ///< attention_pairs of these
     void operator+=(const picked_load& more) noexcept;
+    /// Some of these requests, none of which is known better than another.
+    void shrink_to(std::uint64_t some) noexcept;
     friend bool operator==(const picked_load&, const picked_load&) = default;
   };
   /// Of this instance; at rest nothing is.
