@@ -3,6 +3,7 @@
 #include <boost/json.hpp>
 
 #include <algorithm>
+#include <array>
 
 namespace godwit::main {
 
@@ -43,7 +44,9 @@ const json::value* first_choice(const json::value& event) {
 bool has_text(const json::value* choice) {
   if (!text_member(choice, "text").empty()) return true;
   const auto* delta = member(choice, "delta");
-  return !text_member(delta, "content").empty() || !text_member(delta, "reasoning_content").empty();
+  // What a model thinks has either name, by the server's age.
+  return std::ranges::any_of(std::array{"content", "reasoning_content", "reasoning"},
+                             [&](const char* name) { return !text_member(delta, name).empty(); });
 }
 
 std::string_view kind_of(client_error_kind kind) {
@@ -110,7 +113,8 @@ void answer_reader::event(const std::string& data, std::int64_t now_ns) {
   json::monotonic_resource memory(buffer, sizeof buffer);
   const auto parsed = json::parse(data, ec, &memory);
   if (ec) return fail("bad_stream", "an event of the stream is not JSON: " + data);
-  if (member(&parsed, "error") != nullptr) return fail("error_event", error_text(data));
+  if (const auto* error = member(&parsed, "error"); error != nullptr && !error->is_null())
+    return fail("error_event", error_text(data));
   const auto* choice = first_choice(parsed);
   if (has_text(choice)) text(now_ns);
   if (const auto reason = text_member(choice, "finish_reason"); !reason.empty())

@@ -9,10 +9,6 @@ namespace json = boost::json;
 
 namespace {
 
-json::object object_of(const latency_stats& s) {
-  return {{"count", s.count}, {"mean", s.mean}, {"p50", s.p50}, {"p90", s.p90}, {"p99", s.p99}, {"max", s.max}};
-}
-
 json::value value_of(const std::optional<double>& x) { return x ? json::value(*x) : json::value(nullptr); }
 
 std::string_view name_of(bench_endpoint endpoint) { return endpoint == bench_endpoint::chat ? "chat" : "completions"; }
@@ -122,6 +118,7 @@ std::string to_json(const bench_setup& setup, const bench_report& report) {
       {"unfinished", report.unfinished},
       {"shortened", setup.shortened},
       {"skipped", setup.skipped},
+      {"missing", setup.missing},
       {"duration_s", report.duration_s},
       {"prompt_tokens", report.prompt_tokens},
       {"answer_tokens", report.answer_tokens},

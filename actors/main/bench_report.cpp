@@ -23,7 +23,9 @@ bool add(const bench_setup& setup, const request_record& r, samples& into) {
   if (setup.open_loop) into.lag.push_back(ms(r.started_ns - r.scheduled_ns));
   into.itl.insert(into.itl.end(), r.gaps_ms.begin(), r.gaps_ms.end());
   auto met = !setup.ttft_ms || ttft <= *setup.ttft_ms;
-  if (r.tokens() > 1) {
+  if (r.tokens() > 1 && r.pieces == 0) { // nobody saw when they came
+    met = met && !setup.tpot_ms;
+  } else if (r.tokens() > 1) {
     const auto tpot = ms(r.last_text_ns - r.first_text_ns) / (r.tokens() - 1);
     into.tpot.push_back(tpot);
     met = met && (!setup.tpot_ms || tpot <= *setup.tpot_ms);

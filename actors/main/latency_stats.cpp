@@ -29,4 +29,10 @@ latency_stats summarise(std::vector<double> values) {
   return out;
 }
 
+boost::json::object object_of(const latency_stats& s) {
+  if (s.count == 0)
+    return {{"count", 0}, {"mean", nullptr}, {"p50", nullptr}, {"p90", nullptr}, {"p99", nullptr}, {"max", nullptr}};
+  return {{"count", s.count}, {"mean", s.mean}, {"p50", s.p50}, {"p90", s.p90}, {"p99", s.p99}, {"max", s.max}};
+}
+
 } // namespace godwit::main

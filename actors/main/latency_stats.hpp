@@ -1,5 +1,7 @@
 #pragma once
 
+#include <boost/json/object.hpp>
+
 #include <cstddef>
 #include <vector>
 
@@ -17,5 +19,8 @@ struct latency_stats {
 
 /// Percentiles by linear interpolation between the closest ranks, as numpy's default.
 [[nodiscard]] latency_stats summarise(std::vector<double> values);
+
+/// Of nothing there are no figures, which are not 0: they are null.
+[[nodiscard]] boost::json::object object_of(const latency_stats& s);
 
 } // namespace godwit::main

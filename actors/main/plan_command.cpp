@@ -74,8 +74,7 @@ private:
     for (auto seconds = options_.seconds;;) {
       if (wrong_ || interrupted_) return false;
       const auto sim = at_rate(options_, entry_, rate, seconds);
-      const auto lasts = static_cast<double>(sim.load.requests) / rate;
-      if (lasts > days_max * day_s) return false; // so idle that it is no load
+      if (static_cast<double>(sim.load.requests) / rate > days_max * day_s) return false; // so idle that it is no load
       const auto report = simulate_once(sim, [this](const auto& setup, const auto& at) { return may_hold(setup, at); });
       if (!report) {
         wrong_ = report.error();
@@ -88,8 +87,9 @@ private:
       }
       if (report->interrupted || report->attainment < options_.attainment) return false;
       const auto wanted = times_longest * report->times.e2e_ms.p99 / 1000;
-      const bool settled = lasts >= wanted;
-      if (!settled && !options_.exact_requests && sim.load.requests < requests_max) {
+      const bool settled = static_cast<double>(report->requests) / rate >= wanted;
+      const bool there_are_more = report->requests >= sim.load.requests; // in the trace, if it is one
+      if (!settled && !options_.exact_requests && there_are_more && sim.load.requests < requests_max) {
         seconds = 1.2 * wanted; // the next run's are longer
         continue;
       }

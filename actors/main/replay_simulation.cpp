@@ -68,8 +68,11 @@ std::vector<const event*> in_order(const trace::recording& all) {
   return out;
 }
 
-/// Notes are stored after the deliveries that they are of: behind the last one some may be missing.
-void drop_torn_end(std::vector<const event*>& torn) {
+/// From the first gap on anything may be missing. And notes are stored after the deliveries that they are of: behind
+/// the last one some may be.
+void drop_torn_end(const trace::recording& all, std::vector<const event*>& torn) {
+  const auto gap = std::ranges::find(all.events, event_kind::gap, &event::kind);
+  if (gap != all.events.end()) std::erase_if(torn, [&](const auto* e) { return e->begin_ns >= gap->begin_ns; });
   const auto last = std::find_if(torn.rbegin(), torn.rend(), [](const auto* e) { return e->kind == event_kind::note; });
   if (last != torn.rend()) torn.erase(last.base(), torn.end());
 }
@@ -170,6 +173,9 @@ replay_simulation(trace::recording recorded, const runtime::sim::replay_limits& 
     return protocols::unexpected(start_error{"cannot replay: it was recorded by godwit " +
                                              std::string(recorded.fact(0, "version")) +
                                              ", and this is " GODWIT_VERSION});
+  if (recorded.holed)
+    return protocols::unexpected(
+        start_error{"cannot replay: it is damaged, and events are missing: " + recorded.remarks.front()});
   auto arguments = arguments_of(recorded);
   if (arguments.empty() || arguments.front() != "sim")
     return protocols::unexpected(start_error{"cannot replay: the recording does not say how it was made"});
@@ -191,7 +197,7 @@ replay_simulation(trace::recording recorded, const runtime::sim::replay_limits& 
 
   runtime::sim::replay_result out;
   auto was = in_order(recorded);
-  if (!to_its_end) drop_torn_end(was);
+  if (!to_its_end) drop_torn_end(recorded, was);
   const auto is = in_order(*again);
   for (std::size_t i = 0; i < std::max(was.size(), is.size()); ++i) {
     if (i >= was.size() && !to_its_end) return out; // it was recorded no further

@@ -13,13 +13,6 @@ namespace json = boost::json;
 
 namespace {
 
-/// Of nothing there are no figures, which are not 0.
-json::object object_of(const latency_stats& s) {
-  if (s.count == 0)
-    return {{"count", 0}, {"mean", nullptr}, {"p50", nullptr}, {"p90", nullptr}, {"p99", nullptr}, {"max", nullptr}};
-  return {{"count", s.count}, {"mean", s.mean}, {"p50", s.p50}, {"p90", s.p90}, {"p99", s.p99}, {"max", s.max}};
-}
-
 json::object object_of(const sim_report::latencies& t) {
   return {{"end_to_end_ms", object_of(t.e2e_ms)},
           {"prefill_ms", object_of(t.prefill_ms)},
@@ -52,6 +45,7 @@ json::object object_of(const sim_setup& s) {
           {"priority", s.priority.empty() ? json::value(nullptr) : json::value(s.priority)},
           {"shortened", s.shortened},
           {"skipped", s.skipped},
+          {"missing", s.missing},
           {"slo_ttft_ms", value_of(s.ttft_ms)},
           {"slo_tpot_ms", value_of(s.tpot_ms)},
           {"window_s",

@@ -491,12 +491,14 @@ int run_sim(const sim_options& options, std::ostream& out, std::ostream& err,
   err << fmt::format("simulated {:.1f} s in {:.2f} s: {} events, {:.2f} million/s, {:.0f} MiB\n",
                      seconds(result.duration_ns), took.count(), report.events,
                      static_cast<double>(report.events) / took.count() * 1e-6, resident_mib());
+  bool recorded = true;
   if (recording) {
     const auto file = recording->end(result.interrupted_at_ns);
     err << describe(file) << '\n';
-    if (!file.error.empty()) return 1;
+    recorded = file.error.empty();
   }
   if (const auto error = write_files(options, planned->setup, result)) return fail(*error);
+  if (!recorded) return 1;
   // Of the whole run, whatever the report is of.
   const bool all = std::ranges::all_of(result.requests, &actors::sim::request_record::answered);
   return all && result.complaints.empty() ? 0 : 1;

@@ -83,6 +83,7 @@ int replay(const replay_options& options) {
                      << " --seed " << harmless(recording->fact(0, "seed"))
                      << " again with --trace, and compare with godwit trace diff\n",
            1;
+  for (const auto& remark : recording->remarks) std::cerr << "godwit: " << harmless(remark) << '\n';
   runtime::sim::replay_limits limits;
   if (!options.until.empty()) {
     const auto id = analysis::parse_event_id(*recording, options.until);

@@ -8,8 +8,11 @@
 #include <spdlog/fmt/fmt.h>
 
 #include <algorithm>
+#include <functional>
 #include <iostream>
 #include <memory>
+#include <numeric>
+#include <set>
 
 namespace godwit::main {
 
@@ -99,22 +102,23 @@ std::string bar(const analysis::request_path& path, const analysis::path_step& s
 
 std::string waterfall(const analysis::index& of, const analysis::request_path& path, std::size_t steps_max) {
   const auto all = stretches(of, path);
-  std::vector<std::int64_t> longest;
-  for (const auto& s : all) longest.push_back(s.all.duration_ns());
-  std::sort(longest.rbegin(), longest.rend());
-  const auto least = longest.size() > steps_max && steps_max > 0 ? longest[steps_max - 1] : 0;
+  // The longest ones; of equals, as they are common on virtual time, the earlier.
+  std::vector<std::size_t> longest(all.size());
+  std::iota(longest.begin(), longest.end(), std::size_t{0});
+  std::ranges::stable_sort(longest, std::greater(), [&](std::size_t i) { return all[i].all.duration_ns(); });
+  longest.resize(std::min(longest.size(), steps_max));
+  const std::set<std::size_t> chosen(longest.begin(), longest.end());
   auto out =
       fmt::format("  {:>12} {:>10} {:>6}  |{:<40}| {:<9} {}\n", "since begin", "time", "share", "", "spent", "on");
   std::int64_t skipped_ns = 0;
   std::size_t skipped = 0;
-  std::size_t shown = 0;
-  for (const auto& [s, count] : all) {
-    if (s.duration_ns() < least || shown == steps_max) {
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const auto& [s, count] = all[i];
+    if (!chosen.contains(i)) {
       skipped_ns += s.duration_ns();
       ++skipped;
       continue;
     }
-    ++shown;
     out +=
         fmt::format("  {:>12} {:>10} {:>5.1f}%  |{}| {:<9} {}{}\n", duration_text(s.begin_ns - path.request.begin_ns),
                     duration_text(s.duration_ns()), share(s.duration_ns(), path.request.duration_ns()), bar(path, s),

@@ -18,6 +18,7 @@ namespace {
 std::string obstacle(const trace::recording& all) {
   using trace::event_kind;
   if (all.processes.empty() || all.events.empty()) return "it is empty";
+  if (all.holed) return "it is damaged, and events are missing: " + all.remarks.front();
   std::set<std::uint64_t> begun;
   for (const auto& e : all.events)
     if (e.kind == event_kind::spawned) begun.insert(e.receiver.id);

@@ -74,8 +74,8 @@ recording reader::read() {
 // Chunks are numbered; what is missing was lost with what lay between, or somebody cut it out.
 void reader::check_sequence(const format::chunk_header& header) {
   if (header.sequence != sequence_)
-    builder_.remark("chunks are missing " + at(at_) + ": number " + std::to_string(sequence_) + " expected, " +
-                    std::to_string(header.sequence) + " found");
+    builder_.hole("chunks are missing " + at(at_) + ": number " + std::to_string(sequence_) + " expected, " +
+                  std::to_string(header.sequence) + " found");
   sequence_ = header.sequence + 1;
 }
 
@@ -94,7 +94,7 @@ bool reader::chunk(const format::chunk_header& header, bytes_view stored) {
   if (!records) return false;
   check_sequence(header);
   if (!decoder_.decode(*records) && !builder_.full())
-    builder_.remark("the chunk " + at(at_) + " makes no sense from some record on; what came before it was taken");
+    builder_.hole("the chunk " + at(at_) + " makes no sense from some record on; what came before it was taken");
   return true;
 }
 
@@ -115,7 +115,7 @@ void reader::skip_damage(std::size_t from) {
     if (where == file_.end()) break;
     at_ = static_cast<std::size_t>(where - file_.begin());
     if (format::decode_chunk_header(file_.subspan(at_))) {
-      builder_.remark("damaged " + at(from) + ": " + std::to_string(at_ - from) + " bytes were skipped");
+      builder_.hole("damaged " + at(from) + ": " + std::to_string(at_ - from) + " bytes were skipped");
       return;
     }
   }

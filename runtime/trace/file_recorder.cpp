@@ -85,17 +85,17 @@ struct file_recorder::state {
     while (!stopping) {
       wake.wait_for(lock, settings.interval, [&] { return stopping; });
       lock.unlock();
-      pump(feed);
+      guarded([&] { feed.pump(); });
       if (const auto now = std::chrono::steady_clock::now(); now - flushed >= settings.flush_interval) {
         flushed = now;
-        flush();
+        guarded([this] { flush(); });
       }
       look();
       lock.lock();
     }
     lock.unlock();
-    pump(feed);
-    keep_first(to->close());
+    guarded([&] { feed.pump(); });
+    guarded([this] { keep_first(to->close()); });
     look();
   }
   void flush() {
@@ -105,9 +105,9 @@ struct file_recorder::state {
     told_end = true;
     if (settings.on_end) settings.on_end({to->bytes(), done ? std::string() : done.error().message});
   }
-  void pump(file_feed& feed) {
+  template <class Work> void guarded(Work work) {
     try {
-      feed.pump();
+      work();
     } catch (const std::exception& why) { // no memory
       keep_first(async::error{async::error_code::failed, why.what()});
     }

@@ -23,6 +23,7 @@ public:
     processes.reserve(part.processes.size());
     for (auto& each : part.processes) processes.push_back(process(each));
     place(part, processes);
+    const auto there = numbers_of(processes);
     std::vector<std::uint32_t> names;
     names.reserve(part.names.size());
     for (auto& each : part.names) names.push_back(name(std::move(each)));
@@ -38,8 +39,10 @@ public:
       map(e.receiver);
       for (auto& actor : e.actors) map(actor);
       e.name = names[e.name];
+      if (!there.empty() && is_message(e) && std::ranges::binary_search(there, what_of(e))) continue;
       made_.events.push_back(std::move(e));
     }
+    made_.holed = made_.holed || part.holed;
     for (auto& each : part.remarks) made_.remarks.push_back(std::move(each));
     part = {};
   }
@@ -56,6 +59,24 @@ public:
   }
 
 private:
+  /// What does not change from one reading of a process's memory to the next, as times do that are counted in ticks of
+  /// a processor.
+  using what = std::tuple<event_id, event_kind, message_kind, std::uint32_t, actor_id>;
+  static what what_of(const event& e) { return {e.id, e.kind, e.message, e.name, e.receiver}; }
+  static bool is_message(const event& e) {
+    return e.id.number != 0 && (e.kind == event_kind::delivery || e.kind == event_kind::sent);
+  }
+  /// Of the messages that are there already of these processes, where some are known from an earlier part; sorted.
+  [[nodiscard]] std::vector<what> numbers_of(const std::vector<std::uint32_t>& processes) const {
+    std::vector<bool> wanted(made_.processes.size());
+    for (const auto p : processes) wanted[p] = true;
+    std::vector<what> out;
+    for (const auto& e : made_.events)
+      if (is_message(e) && wanted[e.id.process]) out.push_back(what_of(e));
+    std::sort(out.begin(), out.end());
+    return out;
+  }
+
   std::uint32_t process(process& said) {
     const auto fresh = static_cast<std::uint32_t>(made_.processes.size());
     const auto which = said.key == 0 ? fresh : keys_.try_emplace(said.key, fresh).first->second;
@@ -78,11 +99,10 @@ private:
   // Two parts of one process have the same events under the same numbers. All simulations have one key: theirs may be
   // two runs, whose events nobody could tell apart in what is made of them.
   void tell_of_two_runs() {
-    using what = std::tuple<event_id, event_kind, message_kind, std::uint32_t, actor_id>;
     std::vector<what> all;
     all.reserve(made_.events.size());
     for (const auto& e : made_.events)
-      if (e.kind != event_kind::gap && e.id.number != 0) all.emplace_back(e.id, e.kind, e.message, e.name, e.receiver);
+      if (e.kind != event_kind::gap && e.id.number != 0) all.push_back(what_of(e));
     std::sort(all.begin(), all.end());
     all.erase(std::unique(all.begin(), all.end()), all.end());
     std::vector<std::size_t> events(made_.processes.size());

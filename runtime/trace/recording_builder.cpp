@@ -81,6 +81,11 @@ void recording_builder::remark(std::string text) {
     ++remarks_left_out_;
 }
 
+void recording_builder::hole(std::string text) {
+  made_.holed = true;
+  remark(std::move(text));
+}
+
 recording recording_builder::finish() {
   if (remarks_left_out_ != 0) made_.remarks.push_back("and " + std::to_string(remarks_left_out_) + " remarks more");
   for (auto& each : on_all_) made_.remarks.push_back(std::move(each));

@@ -30,6 +30,8 @@ public:
   [[nodiscard]] std::size_t events() const noexcept { return made_.events.size(); }
   /// The first few are kept, and all that are about the whole.
   void remark(std::string text);
+  /// Of what is missing before something that is there.
+  void hole(std::string text);
   void remark_on_all(std::string text) { on_all_.push_back(std::move(text)); }
   /// Sorted, with the names of actors that spawned events say, and a last remark or two.
   [[nodiscard]] recording finish();

@@ -48,6 +48,21 @@ TEST(AnswerReader, ReadsTheSameHoweverTheBytesAreCut) {
   }
 }
 
+// vLLM called it reasoning_content before, and so do others.
+TEST(AnswerReader, WhatAModelThinksIsTextByEitherName) {
+  for (const auto* const name : {"reasoning", "reasoning_content"}) {
+    auto r = request_record{};
+    auto reader = answer_reader(r);
+    reader.head(200);
+    reader.data(std::string("data: {\"error\":null,\"choices\":[{\"delta\":{\"") + name + "\":\"hm\"}}]}\n\n", 2 * ms);
+    reader.data("data: {\"choices\":[{\"delta\":{\"content\":\"a\"}}]}\n\ndata: [DONE]\n\n", 5 * ms);
+    reader.end(std::nullopt, 6 * ms);
+    EXPECT_EQ(r.outcome, bench_outcome::answered) << r.error_message;
+    EXPECT_EQ(r.first_text_ns, 2 * ms) << name;
+    EXPECT_EQ(r.pieces, 2U) << name;
+  }
+}
+
 // OpenAI's first event of a chat names the role and has no text: it must not count as the first token.
 TEST(AnswerReader, DoesNotTakeTheRoleOfAChatForAToken) {
   auto r = request_record{};

@@ -94,6 +94,19 @@ TEST(BenchReport, CallsGoodWhatMeetsEveryObjective) {
   EXPECT_DOUBLE_EQ(make_report(setup, two_records()).goodput.value(), 0.0);
 }
 
+// All that it thought, say, in a field that nobody knows.
+TEST(BenchReport, OfTokensThatNobodySawComeThereIsNoPace) {
+  auto records = two_records();
+  records[0].pieces = 0;
+  records[0].first_text_ns = records[0].last_text_ns = records[0].ended_ns;
+  auto setup = bench_setup{};
+  setup.tpot_ms = 1e9;
+  const auto report = make_report(setup, records);
+  EXPECT_EQ(report.tpot_ms.count, 1U);
+  EXPECT_GT(report.tpot_ms.p50, 0.0);
+  EXPECT_DOUBLE_EQ(report.goodput.value(), 0.5);
+}
+
 TEST(BenchReport, KeepsFailuresOutOfTheLatencies) {
   auto records = two_records();
   for (const auto* message : {"full", "fuller"}) {
@@ -122,11 +135,14 @@ TEST(BenchReport, SaysWhereTheServersCountsAreOdd) {
   EXPECT_EQ(report.other_lengths, 1U);
 }
 
-TEST(BenchReport, OfNothingIsAllZero) {
+TEST(BenchReport, OfNothingThereIsNothingToSay) {
   const auto report = make_report({}, std::vector<request_record>(2));
   EXPECT_EQ(report.unfinished, 2U);
   EXPECT_DOUBLE_EQ(report.requests_per_s, 0.0);
   EXPECT_NE(to_table({}, report).find("0 of 2 requests answered"), std::string::npos);
+  const auto json = boost::json::parse(to_json(bench_setup{}, report));
+  EXPECT_TRUE(json.at("ttft_ms").at("p99").is_null()) << "no latency is none of 0 ms";
+  EXPECT_EQ(json.at("ttft_ms").at("count").to_number<int>(), 0);
 }
 
 TEST(BenchReport, IsOneLineOfJsonWithNamedUnits) {

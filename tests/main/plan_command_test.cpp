@@ -8,10 +8,14 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <filesystem>
+#include <fstream>
 #include <limits>
 #include <sstream>
 #include <string>
 #include <vector>
+
+#include <unistd.h>
 
 namespace godwit::main {
 namespace {
@@ -205,6 +209,28 @@ TEST(Plan, ARunLastsTenTimesAsLongAsItsLongestRequests) {
   options.sim.json = false;
   EXPECT_THAT(planned(options).out, HasSubstr("in the long run it bears less"));
   EXPECT_THAT(planned(options).out, ::testing::ContainsRegex("all mixed .* ms  \\*\n")) << "the way itself says so";
+}
+
+TEST(Plan, OfATraceThatIsTooShortForThatItIsNotSettled) {
+  const auto trace = ::testing::TempDir() + "godwit_plan_" + std::to_string(::getpid()) + ".csv";
+  {
+    std::ofstream file(trace);
+    file << "TIMESTAMP,ContextTokens,GeneratedTokens\n";
+    for (int i = 0; i < 320; ++i)
+      file << "2024-01-01 00:" << i / 600 << i / 60 % 10 << ':' << i / 10 % 6 << i % 10 << ".0000000,64,400\n";
+  }
+  auto options = options_of(1);
+  options.sim.profile = "llama-7b-a10";
+  options.sim.load.trace = trace;
+  options.sim.load.ttft_ms = 5'000;
+  options.sim.load.tpot_ms = 300;
+  options.exact_requests = false;
+  options.seconds = 300;
+  const auto plan = make_plan(options);
+  std::filesystem::remove(trace);
+  ASSERT_TRUE(plan) << plan.error().message;
+  ASSERT_LT(320 / plan->front().rate, 10 * 20) << "arrivals last long enough: the test is of no use";
+  EXPECT_FALSE(plan->front().settled);
 }
 
 TEST(Plan, ARateThatNothingBoundsIsToldAsSuch) {

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <fstream>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -120,6 +121,24 @@ TEST_F(ReplayOfSimulations, OfATornRecordingWhatThereIsComesAgain) {
     handled += result->handled;
   }
   EXPECT_GT(handled, 1'000U);
+}
+
+// What is missing in the middle is the file's fault, not the actors'.
+TEST_F(ReplayOfSimulations, OfADamagedRecordingSaysThatItIs) {
+  auto what = draw(10);
+  what.options.load.requests = 600;
+  *std::ranges::find(what.arguments, "15") = "600";
+  (void)record(what.arguments, what.options);
+  {
+    std::fstream bytes(file, std::ios::binary | std::ios::in | std::ios::out);
+    bytes.seekp(static_cast<std::streamoff>(std::filesystem::file_size(file) / 2));
+    bytes << "a bad sector";
+  }
+  auto damaged = trace::read_file(file);
+  ASSERT_TRUE(damaged) << damaged.error().message;
+  const auto result = replay_simulation(std::move(*damaged), {});
+  ASSERT_FALSE(result);
+  EXPECT_NE(result.error().line.find("it is damaged"), std::string::npos) << result.error().line;
 }
 
 TEST_F(ReplayOfSimulations, AnEmptyWordDoesNotEndTheCommandLine) {

@@ -9,8 +9,10 @@
 #include <boost/json.hpp>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <iostream>
 #include <regex>
 #include <sstream>
@@ -171,6 +173,23 @@ TEST_F(TraceCommand, SaysWhereARequestsTimeWent) {
     EXPECT_EQ(sum, r.at("duration_ns").as_int64());
     EXPECT_TRUE(r.at("whole").as_bool());
   }
+}
+
+TEST_F(TraceCommand, OfFewStepsShowsTheLongest) {
+  const auto shares = [this](const std::string& steps) {
+    const auto text = ask("slow", "--request 2 --steps " + steps).out;
+    std::vector<double> out;
+    const std::regex row(R"(([0-9.]+)%  \|[# ]{40}\|)");
+    for (std::sregex_iterator at(text.begin(), text.end(), row), end; at != end; ++at)
+      out.push_back(std::stod((*at)[1]));
+    std::ranges::sort(out, std::greater());
+    return out;
+  };
+  const auto all = shares("1000");
+  ASSERT_GT(all.size(), 3U);
+  for (std::size_t few = 1; few < all.size(); ++few)
+    EXPECT_EQ(shares(std::to_string(few)),
+              std::vector<double>(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(few)));
 }
 
 TEST_F(TraceCommand, FindsTheFirstDifferenceOfTwoRuns) {

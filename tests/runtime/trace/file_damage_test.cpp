@@ -72,6 +72,9 @@ TEST(FileReader, GoesOnBehindADamagedChunkAndSaysSo) {
   EXPECT_EQ(read->events.size(), 30U);
   EXPECT_THAT(read->remarks, Contains(HasSubstr("damaged at byte " + std::to_string(begin))));
   EXPECT_THAT(read->remarks, Contains(HasSubstr("chunks are missing")));
+  EXPECT_TRUE(read->holed);
+  damaged.resize(begin + 20);
+  EXPECT_FALSE(read_bytes(damaged)->holed) << "nothing follows what is missing";
   EXPECT_EQ(read->name_of(read->events.back()).empty(), read->events.back().name == 0);
 }
 

@@ -259,6 +259,23 @@ TEST(Merge, KeepsWhatIsInTwoPartsOnce) {
   EXPECT_EQ(judge(merged).too_early, 0U);
 }
 
+// Times that are counted in ticks come out some ns apart in two dumps, since the rate is known better with each.
+TEST(Merge, KnowsAMessageAgainWhoseTimesWereReadAnew) {
+  cluster two({{0, 1, true}, {5 * second, 1, true}});
+  two.talk(0, 1, second);
+  auto parts = two.parts();
+  const auto events = parts[0].events.size() + parts[1].events.size();
+  for (const auto which : {0, 1}) {
+    auto again = parts[static_cast<std::size_t>(which)];
+    for (auto& e : again.events)
+      for (auto* t : {&e.queued_ns, &e.begin_ns, &e.end_ns}) *t += 4;
+    parts.push_back(std::move(again));
+  }
+  const auto merged = merge(parts);
+  EXPECT_EQ(merged.events.size(), events);
+  EXPECT_THAT(merged.remarks, IsEmpty());
+}
+
 TEST(Merge, MergesWhatWasMerged) {
   cluster three({{0, 1, true}, {5 * second, 1, true}, {-9 * second, 1, true}});
   three.talk(0, 1, second);

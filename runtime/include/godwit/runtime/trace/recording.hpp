@@ -120,6 +120,7 @@ struct recording {
   std::vector<std::string> names;         ///< [0] is empty
   std::map<actor_id, std::string> actors; ///< names of actors; those without a spawned event may lack
   std::vector<event> events;              ///< by begin_ns (with offset), then id
+  bool holed = false; ///< the file was damaged, and what follows the damage is here, too; a remark says where
   std::vector<std::string> remarks; ///< what the reader noticed: a torn end, a gap, a clock that had to be guessed
 
   [[nodiscard]] std::int64_t at(const event& e) const noexcept {
