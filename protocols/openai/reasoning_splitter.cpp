@@ -1,5 +1,6 @@
 #include <godwit/protocols/openai/reasoning_splitter.hpp>
 
+#include <algorithm>
 #include <utility>
 
 namespace godwit::protocols::openai {
@@ -48,19 +49,25 @@ void reasoning_splitter::take(tracker::part was, char byte, emission& out) {
   const auto now = tracker_.where();
   if (was == tracker::part::within && now == tracker::part::behind) think(held_.size() - tracker::closing.size(), out);
   if (now == tracker::part::answer) out.text += held_;
-  if (was != now || now == tracker::part::behind) held_.clear();
+  if (was != now || now == tracker::part::behind) {
+    held_.clear();
+    white_ = 0;
+  }
 }
 
 /// Gives out the first `bytes` of what is held, but for white space around what is thought.
 void reasoning_splitter::think(std::size_t bytes, emission& out) {
   const auto all = std::string_view(held_).substr(0, bytes);
+  const auto known = std::min(white_, bytes); // an answer may be white space to its end: no byte is looked at twice
   const auto from = thought_ ? 0 : bytes - without_white_start(all).size();
-  const auto to = end_without_white(all);
+  const auto said = end_without_white(all.substr(known));
+  const auto to = said == 0 ? 0 : known + said;
   if (from < to) {
     out.reasoning += all.substr(from, to - from);
     thought_ = true;
   }
   held_.erase(0, thought_ ? to : from);
+  white_ = thought_ ? bytes - to : 0;
 }
 
 reasoning_splitter::emission reasoning_splitter::finish() {
@@ -69,6 +76,7 @@ reasoning_splitter::emission reasoning_splitter::finish() {
   if (tracker_.where() == tracker::part::within) think(held_.size(), out);
   tracker_ = tracker();
   held_.clear();
+  white_ = 0;
   return out;
 }
 

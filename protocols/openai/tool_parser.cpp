@@ -87,6 +87,7 @@ public:
       break;
     }
     held_.clear();
+    white_ = 0;
     raw_.clear();
     return out;
   }
@@ -111,11 +112,12 @@ private:
     switch (at_) {
     case place::plain:
       out.text += std::exchange(held_, {});
+      white_ = 0;
       return false;
     case place::text:
       return text(out);
     case place::start:
-      return start();
+      return start(out);
     case place::named:
       return named(out);
     case place::call:
@@ -132,7 +134,15 @@ private:
     return false;
   }
 
-  void drop(std::size_t bytes) { held_.erase(0, bytes); }
+  void drop(std::size_t bytes) {
+    held_.erase(0, bytes);
+    white_ -= std::min(white_, bytes);
+  }
+  /// White space at the beginning of what is held. No byte of it is looked at twice: an answer may have nothing else.
+  [[nodiscard]] std::size_t leading_white() {
+    white_ += spaces(std::string_view(held_).substr(white_));
+    return white_;
+  }
   void set_aside(std::size_t bytes) {
     raw_.append(held_, 0, bytes);
     drop(bytes);
@@ -158,8 +168,9 @@ private:
     return true;
   }
 
-  bool start() {
-    const auto space = spaces(held_);
+  bool start(emission& out) {
+    const auto space = leading_white();
+    if (space > undecided_bytes_max && format_ != tool_format::list) return give_up(out, place::plain);
     if (space == held_.size()) return false;
     const std::string_view rest = std::string_view(held_).substr(space);
     if (format_ == tool_format::llama) {
@@ -173,13 +184,14 @@ private:
       at_ = place::call;
     } else {
       held_.insert(0, std::exchange(raw_, {}));
+      white_ = 0;
       at_ = place::plain;
     }
     return true;
   }
 
   bool named(emission& out) {
-    const auto space = spaces(held_);
+    const auto space = leading_white();
     if (space == held_.size()) return false;
     drop(space);
     begin(out, how_.function, {});
@@ -194,7 +206,9 @@ private:
   }
 
   bool call(emission& out) {
-    const auto space = spaces(held_);
+    const auto space = leading_white();
+    const auto no_call = format_ == tool_format::hermes ? place::text : place::plain;
+    if (space > undecided_bytes_max && format_ != tool_format::list) return give_up(out, no_call);
     if (space == held_.size()) return false;
     // Without a marker an answer in JSON may look like a call, and is one only if there is such a function.
     const bool marked = format_ != tool_format::llama;
@@ -207,7 +221,7 @@ private:
       if (held_.size() <= undecided_bytes_max) return false;
       [[fallthrough]];
     case call_head::kind::none:
-      return give_up(out, format_ == tool_format::hermes ? place::text : place::plain);
+      return give_up(out, no_call);
     case call_head::kind::streamed:
       drop(space + head.bytes);
       begin(out, head.name, {});
@@ -265,7 +279,7 @@ private:
   }
 
   bool after() {
-    const auto space = spaces(held_);
+    const auto space = leading_white();
     if (space == held_.size()) return false;
     const std::string_view rest = std::string_view(held_).substr(space);
     if (format_ == tool_format::hermes) {
@@ -287,7 +301,7 @@ private:
 
   /// White space between and after calls is no text.
   bool gap() {
-    const auto space = spaces(held_);
+    const auto space = leading_white();
     if (space == held_.size()) return false;
     const std::string_view rest = std::string_view(held_).substr(space);
     if (format_ == tool_format::hermes) {
@@ -303,8 +317,9 @@ private:
   tool_format format_;
   options how_;
   place at_ = place::plain;
-  std::string held_; ///< not looked at yet, or not enough to tell
-  std::string raw_;  ///< what was consumed of a call that is not certain yet
+  std::string held_;      ///< not looked at yet, or not enough to tell
+  std::size_t white_ = 0; ///< bytes at its beginning that are known to be white space
+  std::string raw_;       ///< what was consumed of a call that is not certain yet
   call_reader reader_;
   std::uint32_t calls_ = 0;
 };

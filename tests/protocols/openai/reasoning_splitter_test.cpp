@@ -65,6 +65,17 @@ TEST(ReasoningSplitter, HoldsBackWhatMayBeAMarkerAndNothingElse) {
   EXPECT_EQ(splitter.push(" it is ").text, " it is ");
 }
 
+// It would take minutes if each piece were looked at with all that came before it.
+TEST(ReasoningSplitter, WhiteSpaceWithoutEndTakesNoLongerThanOtherText) {
+  reasoning_splitter splitter(reasoning_start::thinking);
+  EXPECT_EQ(splitter.push("Hm").reasoning, "Hm");
+  const std::string white(80, ' ');
+  for (int i = 0; i < 100'000; ++i) EXPECT_TRUE(splitter.push(white).empty());
+  const auto more = splitter.push("well </think> so");
+  EXPECT_EQ(more.reasoning.size(), 8'000'004U);
+  EXPECT_EQ(more.text, "so");
+}
+
 TEST(ReasoningSplitter, APromptSaysWhetherItsAnswerBeginsWithin) {
   EXPECT_EQ(reasoning_splitter::behind("<|im_start|>assistant\n<think>\n"), start::thinking);
   EXPECT_EQ(reasoning_splitter::behind("<|im_start|>assistant\n"), start::answer);

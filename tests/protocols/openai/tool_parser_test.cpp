@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <optional>
+#include <string>
+#include <utility>
 
 namespace godwit::protocols::openai {
 namespace {
@@ -132,6 +134,33 @@ TEST(ToolParser, LlamaCallsAreTheWholeAnswer) {
   expect(tool_format::llama,
          "<|python_tag|>{\"name\": \"f\", \"parameters\": {}}; {\"name\": \"g\", \"parameters\": {}}",
          {"", {"f({})", "g({})"}});
+}
+
+// Nor does it take ever longer to say so: each of these would take minutes.
+TEST(ToolParser, WhiteSpaceWithoutEndIsNoCall) {
+  const std::string white(80, ' ');
+  for (const auto& [format, before] : {std::pair{tool_format::llama, ""},
+                                       {tool_format::hermes, "<tool_call>"},
+                                       {tool_format::mistral, "[TOOL_CALLS]"}}) {
+    tool_parser parser(format);
+    auto text = parser.push(before).text;
+    for (int i = 0; i < 100'000; ++i) text += parser.push(white).text;
+    EXPECT_EQ(parser.calls(), 0U);
+    EXPECT_GT(text.size(), 7'000'000U) << before;
+    text += parser.finish().text;
+    EXPECT_EQ(text.size(), std::string(before).size() + 8'000'000U) << before;
+    tool_parser whole(format);
+    EXPECT_EQ(whole.push(before + text.substr(std::string(before).size())).text + whole.finish().text, text);
+  }
+  for (const std::string& before : {std::string("<tool_call>{\"name\":\"f\",\"arguments\":{}}"),
+                                    std::string("<tool_call>{\"name\":\"f\",\"arguments\":{}}</tool_call>")}) {
+    tool_parser parser(tool_format::hermes);
+    (void)parser.push(before);
+    for (int i = 0; i < 100'000; ++i) EXPECT_EQ(parser.push(white).text, "");
+    EXPECT_EQ(parser.push("<tool_call>{\"name\":\"g\",\"arguments\":{}}</tool_call>").text, "");
+    EXPECT_EQ(parser.finish().text, "");
+    EXPECT_GE(parser.calls(), 1U);
+  }
 }
 
 TEST(ToolParser, AConstrainedListIsCallsOnly) {

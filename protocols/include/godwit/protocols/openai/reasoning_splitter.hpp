@@ -3,6 +3,7 @@
 #include <godwit/protocols/grammar/reasoning_tracker.hpp>
 #include <godwit/protocols/messages/sampling.hpp>
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -40,7 +41,8 @@ private:
 
   tracker tracker_;
   std::string held_; ///< before: what may be the opening marker; within: what may be the closing one, or white space
-  bool thought_ = false; ///< something, besides white space
+  std::size_t white_ = 0; ///< bytes at its beginning that are known to be white space
+  bool thought_ = false;  ///< something, besides white space
 };
 
 /// Counts the tokens of an answer that its model thought, as vLLM does: those between the markers, white space too. A
