@@ -2,11 +2,11 @@
 
 #include "traced_exchange.hpp"
 
+#include <godwit/protocols/ensure.hpp>
 #include <godwit/protocols/openai/error.hpp>
 #include <godwit/protocols/openai/sse.hpp>
 
 #include <algorithm>
-#include <numeric>
 #include <utility>
 
 namespace godwit::actors {
@@ -71,14 +71,12 @@ openai::api_error describe(const answer_failure& failure, std::uint32_t retry_af
 } // namespace
 
 openai_answer::openai_answer(std::shared_ptr<transport::http::exchange> exchange, openai_answer_options options)
-    : exchange_(std::move(exchange)), options_(std::move(options)),
-      chunks_(options_.endpoint, options_.head, options_.include_usage, options_.continuous_usage) {}
+    : exchange_(std::move(exchange)), options_(std::move(options)) {
+  protocols::ensure(options_.writer != nullptr, "openai_answer: nobody writes it");
+}
 
 void openai_answer::set_choices(const std::vector<std::shared_ptr<openai_choice>>& choices) {
   choices_.assign(choices.begin(), choices.end());
-  greeted_.assign(choices.size(), false);
-  whole_.resize(choices.size());
-  scores_.resize(choices.size());
   running_ = choices.size();
 }
 
@@ -93,13 +91,22 @@ void openai_answer::begin_stream() {
   if (std::exchange(streaming_, true)) return;
   if (options_.on_status) options_.on_status(200);
   transport::http::headers fields{{"Content-Type", "text/event-stream; charset=utf-8"},
-                                  {"X-Request-Id", options_.head.id},
+                                  {"X-Request-Id", options_.id},
                                   {"Cache-Control", "no-cache"},
                                   {"X-Accel-Buffering", "no"}};
   if (!options_.ignored.empty()) fields.add(ignored_field, options_.ignored);
   exchange_->begin_stream(200, std::move(fields));
   if (options_.heartbeat_s > 0)
     exchange_->keep_alive_every(std::chrono::seconds(options_.heartbeat_s), std::string(openai::sse_keep_alive()));
+  write(options_.writer->begin());
+}
+
+void openai_answer::write(openai::answer_part part) {
+  if (part.bytes.empty()) return;
+  if (part.repeats)
+    exchange_->write_in_full(std::move(part.bytes));
+  else
+    exchange_->write(std::move(part.bytes));
 }
 
 void openai_answer::accepted(protocols::request_id request) {
@@ -110,41 +117,11 @@ void openai_answer::accepted(protocols::request_id request) {
   if (options_.span) options_.span->accepted(request);
 }
 
-bool openai_answer::add(const openai_choice& who, openai::choice piece, const openai::usage& so_far) {
+bool openai_answer::add(openai::choice piece, const openai::usage& so_far) {
   const std::lock_guard lock(mutex_);
   if (over_) return false;
-  if (options_.stream) {
-    begin_stream();
-    std::string bytes;
-    const bool first = !greeted_[who.index()];
-    greeted_[who.index()] = true;
-    if (first && options_.endpoint == openai::chunk_writer::endpoint::chat)
-      bytes += openai::sse_event(chunks_.first(who.index(), so_far));
-    bytes += openai::sse_event(chunks_.delta(piece, so_far));
-    if (first) // it has what is echoed
-      exchange_->write_in_full(std::move(bytes));
-    else
-      exchange_->write(std::move(bytes));
-    return true;
-  }
-  auto& whole = whole_[who.index()];
-  whole.index = piece.index;
-  whole.text += piece.text;
-  whole.reasoning += piece.reasoning;
-  for (auto& call : piece.calls) {
-    if (call.index == whole.calls.size())
-      whole.calls.push_back(std::move(call));
-    else
-      whole.calls[call.index].arguments += call.arguments;
-  }
-  whole.finish_reason = std::move(piece.finish_reason);
-  whole.stop_string = std::move(piece.stop_string);
-  whole.stop_token = piece.stop_token;
-  if (piece.prompt_logprobs) whole.prompt_logprobs = std::move(piece.prompt_logprobs);
-  if (piece.logprobs) {
-    if (!whole.logprobs) whole.logprobs.emplace();
-    std::move(piece.logprobs->begin(), piece.logprobs->end(), std::back_inserter(*whole.logprobs));
-  }
+  if (options_.stream) begin_stream();
+  write(options_.writer->add(std::move(piece), so_far));
   return true;
 }
 
@@ -166,60 +143,32 @@ void openai_answer::choice_finished(const openai_choice& who) {
   add(used_.reasoning_tokens, who.used().reasoning_tokens);
   add(used_.accepted_prediction_tokens, who.used().accepted_prediction_tokens);
   add(used_.rejected_prediction_tokens, who.used().rejected_prediction_tokens);
-  scores_[who.index()] = who.mean_logprob();
   if (--running_ == 0 && !over_) finish();
-}
-
-void openai_answer::choose_best() {
-  std::vector<openai::choice> best;
-  for (std::size_t first = 0; first < whole_.size(); first += options_.drawn) {
-    std::vector<std::size_t> order(options_.drawn);
-    std::iota(order.begin(), order.end(), first);
-    if (options_.drawn > options_.n)
-      std::stable_sort(order.begin(), order.end(), [this](auto a, auto b) { return scores_[a] > scores_[b]; });
-    const auto prompt_logprobs = whole_[first].prompt_logprobs; // of the prompt, which is the same for all
-    for (std::size_t i = 0; i < options_.n; ++i) {
-      auto& chosen = best.emplace_back(std::move(whole_[order[i]]));
-      chosen.index = static_cast<std::uint32_t>(best.size() - 1);
-      chosen.prompt_logprobs = prompt_logprobs;
-    }
-  }
-  whole_ = std::move(best);
 }
 
 void openai_answer::finish() {
   over_ = true;
+  if (options_.stream) begin_stream();
+  // Others' tokens wait while this one's answer is written.
+  if (options_.writer->entries_left() >= entries_written_at_once && options_.offload &&
+      options_.offload([self = shared_from_this()] { self->write_rest(); }))
+    return;
+  write_rest();
+}
+
+// Nothing is added to an answer that is over, so that its writer is used without the lock.
+void openai_answer::write_rest() {
+  auto rest = options_.writer->finish(used_);
   if (options_.stream) {
-    begin_stream();
-    std::string bytes;
-    if (chunks_.include_usage()) bytes += openai::sse_event(chunks_.last(used_));
-    bytes += openai::sse_done();
-    exchange_->write(std::move(bytes));
+    write(std::move(rest));
     exchange_->finish();
     return;
   }
   if (options_.on_status) options_.on_status(200);
-  if (options_.drawn > 1) choose_best();
-  std::size_t entries = 0;
-  for (const auto& one : whole_) {
-    entries += one.text.size() / 16 + (one.prompt_logprobs ? entries_written_at_once : 0);
-    if (one.logprobs) entries += one.logprobs->size() * 8;
-  }
-  // Others' tokens wait while this one's answer is written.
-  if (entries >= entries_written_at_once && options_.offload &&
-      options_.offload([self = shared_from_this()] { self->respond(); }))
-    return;
-  respond();
-}
-
-// Nothing is added to a whole answer that is over, so that it is read without the lock.
-void openai_answer::respond() {
   transport::http::response out;
-  out.fields.add("X-Request-Id", options_.head.id);
+  out.fields.add("X-Request-Id", options_.id);
   if (!options_.ignored.empty()) out.fields.add(ignored_field, options_.ignored);
-  out.body = options_.endpoint == openai::chunk_writer::endpoint::chat
-                 ? openai::chat_object(options_.head, whole_, used_)
-                 : openai::completion_object(options_.head, whole_, used_);
+  out.body = std::move(rest.bytes);
   exchange_->respond(std::move(out));
 }
 
@@ -236,14 +185,14 @@ void openai_answer::write_failure(const openai::api_error& error) {
   if (streaming_) { // the status line has gone; the error is an event of its own
     if (options_.span) options_.span->failed(error.message);
     exchange_->stream_failed(error.message);
-    exchange_->write(openai::sse_event(to_json(error)) + std::string(openai::sse_done()));
+    write(options_.writer->fail(error));
     exchange_->finish();
     return;
   }
   if (options_.on_status) options_.on_status(error.status);
   transport::http::response out;
   out.status = error.status;
-  out.fields.add("X-Request-Id", options_.head.id);
+  out.fields.add("X-Request-Id", options_.id);
   if (error.retry_after_s != 0) out.fields.add("Retry-After", std::to_string(error.retry_after_s));
   out.body = to_json(error);
   out.error = error.message;
@@ -261,8 +210,6 @@ openai_choice::openai_choice(std::shared_ptr<openai_answer> answer, openai_choic
   if (options_.counts_reasoning) used_.reasoning_tokens = 0;
   characters_ = count_characters(options_.echo);
 }
-
-double openai_choice::mean_logprob() const noexcept { return drawn_ == 0 ? 0.0 : logprob_sum_ / drawn_; }
 
 void openai_choice::on_prompt_scores(std::vector<protocols::sampled_token> scores) {
   const auto text_of = [this](protocols::token_id id, float logprob) {
@@ -366,8 +313,7 @@ bool openai_choice::on_tokens(std::span<const protocols::sampled_token> tokens, 
   auto parts = thoughts_.push(text);
   auto said = calls_.push(parts.text);
   const bool says = !said.empty() || !parts.reasoning.empty() || !logprobs_.empty();
-  const bool wanted =
-      says ? answer_->add(*this, piece(std::move(said), std::move(parts.reasoning)), used_) : !answer_->over();
+  const bool wanted = says ? answer_->add(piece(std::move(said), std::move(parts.reasoning)), used_) : !answer_->over();
   return wanted && !stop_string_;
 }
 
@@ -397,6 +343,7 @@ void openai_choice::on_finished(protocols::finish_reason reason, const answer_us
   parts.reasoning += last_parts.reasoning;
   auto said = calls_.push(parts.text + last_parts.text);
   auto rest = calls_.finish();
+  for (auto& call : rest.calls) call.text_before += said.text.size();
   said.text += rest.text;
   said.calls.insert(said.calls.end(), rest.calls.begin(), rest.calls.end());
   auto last = piece(std::move(said), std::move(parts.reasoning));
@@ -405,7 +352,8 @@ void openai_choice::on_finished(protocols::finish_reason reason, const answer_us
   if (options_.only_prompt) last.finish_reason = "length";
   last.stop_string = stop_string_;
   last.stop_token = stop_token_;
-  (void)answer_->add(*this, std::move(last), used_);
+  last.mean_logprob = drawn_ == 0 ? 0.0 : logprob_sum_ / drawn_;
+  (void)answer_->add(std::move(last), used_);
   answer_->choice_finished(*this);
 }
 

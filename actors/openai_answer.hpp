@@ -2,6 +2,7 @@
 
 #include <godwit/actors/answer_sink.hpp>
 #include <godwit/gpu/model/tokenizer.hpp>
+#include <godwit/protocols/openai/answer_writer.hpp>
 #include <godwit/protocols/openai/error.hpp>
 #include <godwit/protocols/openai/reasoning_splitter.hpp>
 #include <godwit/protocols/openai/response.hpp>
@@ -24,15 +25,12 @@ class request_span;
 
 /// How one HTTP answer is written.
 struct openai_answer_options {
-  protocols::openai::chunk_writer::endpoint endpoint = protocols::openai::chunk_writer::endpoint::completions;
-  protocols::openai::response_head head;
-  bool stream = false;
-  bool include_usage = false;
-  bool continuous_usage = false;
-  std::uint32_t n = 1;           ///< answers given to each prompt...
-  std::uint32_t drawn = 1;       ///< ... of so many: those whose tokens are the most probable on average
-  std::uint32_t heartbeat_s = 0; ///< 0: none
-  std::string ignored;           ///< fields of the request that had no effect, told in a header; empty: none
+  std::unique_ptr<protocols::openai::answer_writer> writer; ///< never null
+  std::string id;                                           ///< which answers and headers tell
+  bool stream = false;                                      ///< so does the writer
+  std::uint32_t drawn = 1;                                  ///< choices of each prompt
+  std::uint32_t heartbeat_s = 0;                            ///< 0: none
+  std::string ignored; ///< fields of the request that had no effect, told in a header; empty: none
   std::uint32_t retry_after_s = 1;
   std::function<void(int status)> on_status;                  ///< told once; may be empty
   std::function<void(std::shared_ptr<answer_sink>)> withdraw; ///< gives up a choice that still runs
@@ -56,8 +54,7 @@ public:
 
   void accepted(protocols::request_id request);
   /// False: the answer is over, nobody reads on.
-  [[nodiscard]] bool add(const openai_choice& who, protocols::openai::choice piece,
-                         const protocols::openai::usage& so_far);
+  [[nodiscard]] bool add(protocols::openai::choice piece, const protocols::openai::usage& so_far);
   [[nodiscard]] bool over();
   void choice_finished(const openai_choice& who);
   void failed(const openai_choice& who, const answer_failure& failure);
@@ -65,21 +62,15 @@ public:
 private:
   void withdraw_all_but(const openai_choice* one);
   void begin_stream();
+  void write(protocols::openai::answer_part part);
   void write_failure(const protocols::openai::api_error& error);
   void finish();
-  void respond();
+  void write_rest();
 
   std::mutex mutex_; // where a front end dies, submissions in its mailbox are failed on other threads
   std::shared_ptr<transport::http::exchange> exchange_;
   openai_answer_options options_;
-  protocols::openai::chunk_writer chunks_;
   std::vector<std::weak_ptr<openai_choice>> choices_;
-  std::vector<bool> greeted_; // streams: the first chunk has been sent
-  /// Leaves of each prompt's answers the best ones; all have what is told of the prompt.
-  void choose_best();
-
-  std::vector<protocols::openai::choice> whole_;
-  std::vector<double> scores_; ///< mean log-probability of each answer's tokens
   protocols::openai::usage used_;
   std::size_t running_ = 0;
   bool streaming_ = false;
@@ -126,8 +117,6 @@ public:
 
   [[nodiscard]] std::uint32_t index() const noexcept { return options_.index; }
   [[nodiscard]] const protocols::openai::usage& used() const noexcept { return used_; }
-  /// Mean log-probability of the tokens so far, where they were asked for.
-  [[nodiscard]] double mean_logprob() const noexcept;
 
 private:
   [[nodiscard]] protocols::openai::choice piece(protocols::openai::tool_parser::emission said, std::string reasoning);

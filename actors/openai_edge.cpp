@@ -7,6 +7,7 @@
 #include <godwit/protocols/openai/chat_template.hpp>
 #include <godwit/protocols/openai/json_text.hpp>
 #include <godwit/protocols/openai/response.hpp>
+#include <godwit/protocols/openai/responses_writer.hpp>
 
 #include <algorithm>
 #include <array>
@@ -146,11 +147,11 @@ http::response openai_error_response(int status, std::string message) {
 struct openai_edge::call {
   const openai::common_request* common = nullptr;
   std::vector<std::vector<protocols::token_id>> prompts;
-  std::vector<std::string> echoes; ///< empty, or one a prompt
-  openai::chunk_writer::endpoint endpoint = openai::chunk_writer::endpoint::completions;
+  std::vector<std::string> echoes;      ///< empty, or one a prompt
   std::uint32_t default_max_tokens = 0; ///< 0: what the context has room for
   std::vector<protocols::token_id> template_stops;
-  const openai::chat_request* chat = nullptr; ///< of a chat
+  const openai::chat_request* chat = nullptr;           ///< of a chat, in whichever words
+  const openai::responses_request* responses = nullptr; ///< ... in those of /v1/responses
   std::vector<protocols::token_id> prediction;
   protocols::adapter_ref adapter;
   call_objectives objectives;
@@ -170,6 +171,10 @@ const std::vector<openai_edge::route>& openai_edge::routes() {
   static const std::vector<route> table{
       {"POST", "/v1/completions", false, &openai_edge::completion},
       {"POST", "/v1/chat/completions", false, &openai_edge::chat},
+      {"POST", "/v1/responses", false, &openai_edge::responses},
+      {"", "/v1/responses/compact", false, &openai_edge::not_served},
+      {"", "/v1/responses/input_tokens", false, &openai_edge::not_served},
+      {"", "/v1/responses/", true, &openai_edge::not_stored},
       {"GET", "/v1/models", false, &openai_edge::models},
       {"GET", "/v1/models/", true, &openai_edge::models},
       {"GET", "/health", false, &openai_edge::health},
@@ -178,7 +183,7 @@ const std::vector<openai_edge::route>& openai_edge::routes() {
       {"POST", "/tokenize", false, &openai_edge::tokenize},
       {"POST", "/detokenize", false, &openai_edge::detokenize},
       {"", "/v1/embeddings", false, &openai_edge::not_served},
-      {"", "/v1/responses", false, &openai_edge::not_served},
+      {"", "/v1/conversations", true, &openai_edge::not_served},
       {"", "/v1/messages", false, &openai_edge::not_served},
       {"", "/v1/moderations", false, &openai_edge::not_served},
       {"", "/v1/rerank", false, &openai_edge::not_served},
@@ -352,6 +357,10 @@ void openai_edge::not_served(const http::request& request, const exchange_ptr& e
   refuse(openai::no_such_endpoint(request.target), exchange, told_request_id(request));
 }
 
+void openai_edge::not_stored(const http::request& request, const exchange_ptr& exchange) {
+  refuse(openai::no_stored_response(request.target), exchange, told_request_id(request));
+}
+
 void openai_edge::version(const http::request&, const exchange_ptr& exchange) {
   exchange->respond(json("{\"version\":" + openai::json_string(options_.version) + "}"));
 }
@@ -394,7 +403,7 @@ openai_edge::chat_prompt(const openai::chat_request& request, bool has_to_fit) c
   for (const auto& message : request.messages) least += tokens_at_least(message.content);
   if (has_to_fit && least >= options_.model.context_length)
     return protocols::unexpected(
-        openai::context_length_exceeded(least, options_.model.context_length, "messages", true));
+        openai::context_length_exceeded(least, options_.model.context_length, request.prompt_field, true));
   const auto pieces = options_.model.chat->pieces(request, options_.unix_time_s());
   if (!pieces) {
     auto error = pieces.error();
@@ -412,8 +421,8 @@ openai_edge::chat_prompt(const openai::chat_request& request, bool has_to_fit) c
     bytes += piece.text.size();
   }
   if (has_to_fit && bytes / longest_token_ >= options_.model.context_length)
-    return protocols::unexpected(
-        openai::context_length_exceeded(bytes / longest_token_, options_.model.context_length, "messages", true));
+    return protocols::unexpected(openai::context_length_exceeded(bytes / longest_token_, options_.model.context_length,
+                                                                 request.prompt_field, true));
   const auto ids = tokens.encode(fragments);
   out.insert(out.end(), ids.begin(), ids.end());
   return out;
@@ -444,21 +453,33 @@ void openai_edge::completion(const http::request& request, const exchange_ptr& e
 
 void openai_edge::chat(const http::request& request, const exchange_ptr& exchange) {
   auto parsed = openai::parse_chat(request.body, options_.model.defaults, options_.limits);
-  if (parsed && reads_apart(parsed->model, request, exchange, &openai_edge::chat)) return;
   if (!parsed) return refuse(parsed.error(), exchange, told_request_id(request));
-  take_request_id(request, *parsed);
+  if (reads_apart(parsed->model, request, exchange, &openai_edge::chat)) return;
+  converse(*parsed, {}, request, exchange);
+}
+
+void openai_edge::responses(const http::request& request, const exchange_ptr& exchange) {
+  auto parsed = openai::parse_responses(request.body, options_.model.defaults, options_.limits);
+  if (!parsed) return refuse(parsed.error(), exchange, told_request_id(request));
+  if (reads_apart(parsed->model, request, exchange, &openai_edge::responses)) return;
   call what;
-  const auto& called = parsed->request_id;
-  if (auto error = admissible(*parsed, what.adapter)) return refuse(*error, exchange, called);
-  auto prompt = chat_prompt(*parsed, true);
+  what.responses = &*parsed;
+  converse(*parsed, std::move(what), request, exchange);
+}
+
+void openai_edge::converse(openai::chat_request& parsed, call what, const http::request& request,
+                           const exchange_ptr& exchange) {
+  take_request_id(request, parsed);
+  const auto& called = parsed.request_id;
+  if (auto error = admissible(parsed, what.adapter)) return refuse(*error, exchange, called);
+  auto prompt = chat_prompt(parsed, true);
   if (!prompt) return refuse(prompt.error(), exchange, called);
   if (auto error = take_objectives(request, what.objectives)) return refuse(*error, exchange, called);
-  what.drawn = parsed->n;
-  what.common = &*parsed;
-  what.endpoint = openai::chunk_writer::endpoint::chat;
+  what.drawn = parsed.n;
+  what.common = &parsed;
   if (options_.model.tells_reasoning) what.reasoning = reasoning_behind(*prompt);
   what.prompts.push_back(*std::move(prompt));
-  what.chat = &*parsed;
+  what.chat = &parsed;
   if (const auto end = options_.model.tokens->find(openai::chatml_end);
       end && options_.model.chat->writes(openai::chatml_end))
     what.template_stops.push_back(*end);
@@ -493,16 +514,15 @@ std::string openai_edge::new_id(const char* prefix) {
 
 std::optional<openai::api_error> openai_edge::fits(const call& what) const {
   const auto& common = *what.common;
-  const bool is_chat = what.endpoint == openai::chunk_writer::endpoint::chat;
   for (const auto& prompt : what.prompts) {
     if (prompt.empty()) {
       const auto index = &prompt - what.prompts.data();
-      return openai::invalid_value(what.prompts.size() > 1 ? "prompt[" + std::to_string(index) + "]" : "prompt",
+      return openai::invalid_value(common.prompt_field +
+                                       (what.prompts.size() > 1 ? "[" + std::to_string(index) + "]" : ""),
                                    "the prompt has no tokens");
     }
     if (prompt.size() >= options_.model.context_length)
-      return openai::context_length_exceeded(prompt.size(), options_.model.context_length,
-                                             is_chat ? "messages" : "prompt");
+      return openai::context_length_exceeded(prompt.size(), options_.model.context_length, common.prompt_field);
     if (!common.has_max_tokens || prompt.size() + common.stop.max_tokens <= options_.model.context_length) continue;
     const auto field = "'" + common.length_field + "'";
     auto error = openai::invalid_value(
@@ -521,6 +541,12 @@ std::uint64_t openai_edge::room_behind(const std::vector<protocols::token_id>& p
   return options_.model.context_length - prompt.size();
 }
 
+std::uint64_t openai_edge::logprobs_a_token(const call& what) noexcept {
+  const bool again = what.responses != nullptr && what.common->stream;
+  const auto one = 1 + static_cast<std::uint64_t>(what.common->sampling.logprobs);
+  return what.drawn * one * (again ? openai::responses_writer::times_told : 1);
+}
+
 // A short request must not make an answer that takes seconds to write and the memory of thousands of others.
 std::optional<openai::api_error> openai_edge::small_enough(const call& what) const {
   const auto& common = *what.common;
@@ -537,17 +563,16 @@ std::optional<openai::api_error> openai_edge::small_enough(const call& what) con
     const auto answer =
         common.has_max_tokens ? common.stop.max_tokens : std::min(usual_answer_tokens, room_behind(what.prompts[i]));
     const auto tokens = answer + (echoes ? what.prompts[i].size() : 0);
-    if (common.sampling.logprobs >= 0)
-      told += what.drawn * tokens * (1 + static_cast<std::uint64_t>(common.sampling.logprobs));
+    if (common.sampling.logprobs >= 0) told += tokens * logprobs_a_token(what);
     if (common.wants_prompt_logprobs)
       told += what.prompts[i].size() * (1 + static_cast<std::uint64_t>(common.sampling.prompt_logprobs));
     if (echoes) bytes += what.drawn * what.echoes[i].size();
   }
   if (told > options_.limits.logprobs_told_max)
-    return openai::invalid_value("logprobs", "The answer would tell " + std::to_string(told) +
-                                                 " log-probabilities; at most " +
-                                                 std::to_string(options_.limits.logprobs_told_max) +
-                                                 " are told. Ask for fewer, for fewer answers or for shorter ones.");
+    return openai::invalid_value(common.logprobs_field,
+                                 "The answer would tell " + std::to_string(told) + " log-probabilities; at most " +
+                                     std::to_string(options_.limits.logprobs_told_max) +
+                                     " are told. Ask for fewer, for fewer answers or for shorter ones.");
   if (bytes > options_.limits.body_bytes_max)
     return openai::invalid_value("echo", "The answer would repeat " + std::to_string(bytes) + " bytes of its prompts.");
   return std::nullopt;
@@ -634,7 +659,7 @@ std::shared_ptr<submission> openai_edge::submission_of(const call& what, std::si
   request.stop = common.stop;
   auto room = room_behind(request.prompt);
   if (!common.has_max_tokens && common.sampling.logprobs >= 0) { // or a long context would tell more than the bound
-    const auto told = what.prompts.size() * what.drawn * (1 + static_cast<std::uint64_t>(common.sampling.logprobs));
+    const auto told = what.prompts.size() * logprobs_a_token(what);
     room = std::min(room, std::max(usual_answer_tokens, options_.limits.logprobs_told_max / told));
   }
   if (common.beam_search) room = std::min(room, beam_tokens_max / common.n);
@@ -659,22 +684,38 @@ std::shared_ptr<submission> openai_edge::submission_of(const call& what, std::si
   return one;
 }
 
+std::unique_ptr<openai::answer_writer> openai_edge::writer_of(const call& what, openai::response_head head,
+                                                              const std::string& items_id) {
+  const auto& common = *what.common;
+  if (what.responses != nullptr)
+    return std::make_unique<openai::responses_writer>(
+        openai::responses_writer::form{std::move(head), items_id, what.responses->parameters, common.stream});
+  openai::choices_writer::form form;
+  if (what.chat != nullptr) form.endpoint = openai::chunk_writer::endpoint::chat;
+  form.head = std::move(head);
+  form.stream = common.stream;
+  form.include_usage = common.include_usage;
+  form.continuous_usage = common.continuous_usage;
+  form.n = common.n;
+  form.drawn = what.drawn;
+  return std::make_unique<openai::choices_writer>(std::move(form));
+}
+
 void openai_edge::start(call what, const exchange_ptr& exchange) {
   if (const auto error = fits(what)) return refuse(*error, exchange, what.common->request_id);
   const auto& common = *what.common;
-  const bool is_chat = what.endpoint == openai::chunk_writer::endpoint::chat;
   if (what.chat != nullptr)
     what.prediction = predicted(what.chat->prediction,
                                 common.has_max_tokens ? common.stop.max_tokens : options_.model.context_length);
-  const std::string prefix = is_chat ? "chatcmpl-" : "cmpl-";
+  const std::string prefix = what.responses != nullptr ? "resp_" : what.chat != nullptr ? "chatcmpl-" : "cmpl-";
   const auto id = common.request_id.empty() ? new_id(prefix.c_str()) : prefix + common.request_id;
+  // A client's own id may come again, with the next turn of the same conversation.
+  const auto parts_id = new_id("");
   openai_answer_options format;
-  format.endpoint = what.endpoint;
-  format.head = {id, what.adapter ? what.adapter.name : options_.model.name, options_.unix_time_s()};
+  format.writer =
+      writer_of(what, {id, what.adapter ? what.adapter.name : options_.model.name, options_.unix_time_s()}, parts_id);
+  format.id = id;
   format.stream = common.stream;
-  format.include_usage = common.include_usage;
-  format.continuous_usage = common.continuous_usage;
-  format.n = common.n;
   format.drawn = what.drawn;
   format.heartbeat_s = common.heartbeat_s;
   format.ignored = list_of(common.unknown);
@@ -697,8 +738,6 @@ void openai_edge::start(call what, const exchange_ptr& exchange) {
   if (format.span) format.span->name_answer(id);
   const auto answer = std::make_shared<openai_answer>(exchange, std::move(format));
 
-  // A client's own id may come again, with the next turn of the same conversation.
-  const auto calls_id = new_id("");
   std::vector<std::shared_ptr<openai_choice>> choices;
   std::vector<std::shared_ptr<submission>> submissions;
   for (std::size_t i = 0; i < what.prompts.size(); ++i) {
@@ -706,7 +745,7 @@ void openai_edge::start(call what, const exchange_ptr& exchange) {
     for (std::uint32_t sample = 0; sample < what.drawn; ++sample) {
       const auto index = static_cast<std::uint32_t>(choices.size());
       auto text = text_of(what, i, index);
-      text.id = calls_id;
+      text.id = parts_id;
       choices.push_back(std::make_shared<openai_choice>(answer, std::move(text)));
       auto one = submission_of(what, i, sample);
       one->client_id = id;

@@ -96,7 +96,7 @@ void add_migrate_command(CLI::App& app, command_result& result) {
   auto* command = app.add_subcommand("migrate", "Move a running request to another instance");
   command
       ->add_option("request", options->request,
-                   "The answer's id as its client sees it (cmpl-..., chatcmpl-...), or the number that "
+                   "The answer's id as its client sees it (cmpl-..., chatcmpl-..., resp_...), or the number that "
                    "'godwit status --requests' shows")
       ->type_name("REQUEST_ID")
       ->required();

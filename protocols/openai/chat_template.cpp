@@ -82,9 +82,9 @@ expected<jinja::text, jinja::error> rendered(const jinja::compiled_template& cho
   return chosen.render(variables, options);
 }
 
-api_error refused(const jinja::error& why) {
-  if (why.raised) return invalid_value("messages", why.message);
-  return invalid_value("messages", "The model's chat template fails on this conversation: " + to_string(why) + ".");
+api_error refused(const jinja::error& why, const std::string& conversation) {
+  if (why.raised) return invalid_value(conversation, why.message);
+  return invalid_value(conversation, "The model's chat template fails on this conversation: " + to_string(why) + ".");
 }
 
 std::vector<prompt_piece> pieces_of(const jinja::text& text, std::size_t size) {
@@ -178,7 +178,7 @@ expected<std::vector<prompt_piece>, api_error> chat_template::pieces(const chat_
   if (!compiled_) {
     for (const auto& message : request.messages)
       if (!message.tool_calls.empty())
-        return unexpected(unsupported("messages", "The chat template of this model shows no tool calls."));
+        return unexpected(unsupported(request.prompt_field, "The chat template of this model shows no tool calls."));
     if (!request.template_variables.empty())
       return unexpected(unsupported("chat_template_kwargs", "This model has no chat template to hand them to."));
     auto out = chatml_pieces(request.messages, request.add_generation_prompt);
@@ -193,7 +193,7 @@ expected<std::vector<prompt_piece>, api_error> chat_template::pieces(const chat_
   if (!text && !text.error().raised && std::exchange(known.knows_none, false) &&
       std::ranges::any_of(request.messages, calls_only))
     text = rendered(chosen, compiled_->tokens, request, known, now_s);
-  if (!text) return unexpected(refused(text.error()));
+  if (!text) return unexpected(refused(text.error(), request.prompt_field));
   auto size = text->size();
   if (request.continue_final_message) {
     size = end_of_last(content_of(*text), request.messages.back().content);

@@ -109,6 +109,13 @@ api_error no_such_endpoint(std::string_view path) {
               "unsupported_endpoint");
 }
 
+api_error no_stored_response(std::string_view path) {
+  return make(404,
+              "There is nothing at '" + shown(path) +
+                  "': godwit stores no responses, which are told once, in the answer to their request.",
+              invalid, {}, "not_found");
+}
+
 std::string to_json(const api_error& error) {
   std::string out = R"({"error":{"message":)";
   append_json_string(out, error.message);

@@ -1,6 +1,7 @@
 #include "openai/json_value.hpp"
 #include "openai/parse_beams.hpp"
 #include "openai/parse_common.hpp"
+#include "openai/parse_template.hpp"
 #include "openai/parse_tools.hpp"
 #include "openai/unsupported.hpp"
 
@@ -76,11 +77,6 @@ std::string parse_prediction(json_reader& body, common_request& into) {
   return text;
 }
 
-constexpr std::array<std::string_view, 7> reasoning_efforts{"none", "minimal", "low", "medium", "high", "xhigh", "max"};
-
-/// A template looks variables up one after the other.
-constexpr std::size_t template_kwargs_max = 64;
-
 /// What the template gets besides the messages.
 void parse_template_fields(json_reader& body, template_values& values, chat_request& into) {
   into.add_generation_prompt = body.boolean("add_generation_prompt").value_or(true);
@@ -91,28 +87,8 @@ void parse_template_fields(json_reader& body, template_values& values, chat_requ
     values.add(*body.value("documents"), "documents");
     into.documents = to_template_value(*body.value("documents"));
   }
-  const auto effort = body.text("reasoning_effort"); // a hint, for templates that read it
-  if (effort && std::ranges::find(reasoning_efforts, *effort) == reasoning_efforts.end())
-    fail(invalid_value("reasoning_effort", "'reasoning_effort' must be 'none', 'minimal', 'low', 'medium', 'high', "
-                                           "'xhigh' or 'max'."));
-  const auto* given = body.object("chat_template_kwargs");
-  if (effort && (given == nullptr || !given->contains("reasoning_effort")))
-    into.template_hints.emplace_back("reasoning_effort", jinja::value::content(*effort));
-  if (given == nullptr) return;
-  if (given->size() > template_kwargs_max)
-    fail(invalid_value("chat_template_kwargs", "'chat_template_kwargs' may have up to " +
-                                                   std::to_string(template_kwargs_max) + " fields, not " +
-                                                   std::to_string(given->size()) + "."));
-  values.add(*body.value("chat_template_kwargs"), "chat_template_kwargs");
-  for (const auto& field : *given) {
-    std::string name(field.key().data(), field.key().size());
-    for (const std::string_view own : {"messages", "tools", "documents", "bos_token", "eos_token", "chat_template",
-                                       "tokenize", "add_generation_prompt"})
-      if (name == own)
-        fail(invalid_value("chat_template_kwargs." + name,
-                           "'" + name + "' cannot be set through 'chat_template_kwargs'."));
-    into.template_variables.emplace_back(std::move(name), to_template_value(field.value()));
-  }
+  parse_template_variables(body, values, into);
+  parse_effort(body, "reasoning_effort", into);
 }
 
 std::vector<chat_message> parse_messages(json_reader& body, const request_limits& limits, template_values& values,
@@ -174,7 +150,7 @@ expected<chat_request, api_error> parse_chat(std::string_view text, const reques
     request.messages = parse_messages(body, limits, values, request);
     request.prediction = parse_prediction(body, request);
     parse_template_fields(body, values, request);
-    parse_tools(body, limits, values, request);
+    parse_tools(body, dialect::chat, limits, values, request);
     const auto special = body.boolean("add_special_tokens");
     request.says_special_tokens = special.has_value();
     request.add_special_tokens = special.value_or(false);

@@ -14,7 +14,6 @@ namespace json = boost::json;
 
 namespace {
 
-constexpr auto tokens_limit = std::int64_t{std::numeric_limits<std::int32_t>::max()};
 constexpr auto float_limit = std::numeric_limits<float>::max();
 constexpr std::size_t request_id_bytes_max = 128;
 
@@ -76,17 +75,10 @@ void parse_timeout(json_reader& body, const request_limits& limits, common_reque
 void parse_lengths(json_reader& body, common_request& into) {
   auto length = body.integer("max_completion_tokens", 1, tokens_limit);
   const auto older_name = body.integer("max_tokens", into.only_prompt || length ? 0 : 1, tokens_limit);
-  if (length) into.length_field = "max_completion_tokens";
+  const std::string_view field = length ? "max_completion_tokens" : "max_tokens";
   if (!length) length = older_name;
   if (length == 0) length = 1; // drawn, and left out
-  if (length) {
-    into.has_max_tokens = into.length_given = true;
-    into.stop.max_tokens = static_cast<std::uint32_t>(*length);
-  }
-  into.stop.min_tokens = static_cast<std::uint32_t>(body.integer("min_tokens", 0, tokens_limit).value_or(0));
-  if (into.has_max_tokens && into.stop.min_tokens > into.stop.max_tokens)
-    fail(invalid_value("min_tokens", "'min_tokens' (" + std::to_string(into.stop.min_tokens) + ") must not exceed '" +
-                                         into.length_field + "' (" + std::to_string(into.stop.max_tokens) + ")."));
+  parse_length(body, field, length, into);
 }
 
 void add_stop(const json::value& value, const std::string& path, const request_limits& limits, common_request& into) {
@@ -199,21 +191,39 @@ std::vector<token_id> parse_tokens(const json::array& from, const std::string& p
   return tokens;
 }
 
-void parse_common(json_reader& body, const request_defaults& defaults, const request_limits& limits,
+void parse_length(json_reader& body, std::string_view field, std::optional<std::int64_t> tokens, common_request& into) {
+  into.length_field = field;
+  if (tokens) {
+    into.has_max_tokens = into.length_given = true;
+    into.stop.max_tokens = static_cast<std::uint32_t>(*tokens);
+  }
+  into.stop.min_tokens = static_cast<std::uint32_t>(body.integer("min_tokens", 0, tokens_limit).value_or(0));
+  if (into.has_max_tokens && into.stop.min_tokens > into.stop.max_tokens)
+    fail(invalid_value("min_tokens", "'min_tokens' (" + std::to_string(into.stop.min_tokens) + ") must not exceed '" +
+                                         into.length_field + "' (" + std::to_string(into.stop.max_tokens) + ")."));
+}
+
+void parse_shared(json_reader& body, const request_defaults& defaults, const request_limits& limits,
                   common_request& into) {
-  refuse_unsupported_common(body, limits, into);
+  refuse_unsupported_everywhere(body, limits, into);
   parse_identity(body, into);
   parse_priorities(body, limits, into);
   parse_sampling(body, defaults, into);
   parse_logit_bias(body, limits, into);
-  parse_choices(body, limits, into);
   parse_timeout(body, limits, into);
-  parse_lengths(body, into);
   parse_stops(body, limits, into);
   parse_stream(body, into);
+  into.skip_special_tokens = body.boolean("skip_special_tokens").value_or(true);
+}
+
+void parse_common(json_reader& body, const request_defaults& defaults, const request_limits& limits,
+                  common_request& into) {
+  refuse_unsupported_common(body, limits, into);
+  parse_shared(body, defaults, limits, into);
+  parse_choices(body, limits, into);
+  parse_lengths(body, into);
   parse_response_format(body, limits, into);
   parse_beams(body, limits, into);
-  into.skip_special_tokens = body.boolean("skip_special_tokens").value_or(true);
 }
 
 } // namespace godwit::protocols::openai

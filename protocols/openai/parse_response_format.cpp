@@ -1,6 +1,7 @@
 #include "openai/parse_response_format.hpp"
 
 #include "openai/parse_common.hpp"
+#include "openai/unsupported.hpp"
 
 #include <godwit/protocols/grammar/json_schema.hpp>
 
@@ -69,41 +70,45 @@ private:
   std::optional<wish> found_;
 };
 
-void read_response_format(json_reader& body, wishes& all, common_request& into) {
-  const auto* format = body.object("response_format");
-  if (format == nullptr) return;
-  json_reader reader{*format, "response_format"};
+/// The name of a schema, and the schema itself.
+void read_schema(json_reader& from, wishes& all) {
+  const auto name = from.text("name");
+  const auto harmless = [](char c) {
+    return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || c == '-' || c == '_';
+  };
+  if (!name || name->empty() || name->size() > name_bytes_max || !std::ranges::all_of(*name, harmless))
+    fail(invalid_value(from.path_of("name"),
+                       "'" + from.path_of("name") + "' must be 1 to 64 letters, digits, '-' and '_'."));
+  static_cast<void>(from.text("description")); // for people
+  static_cast<void>(from.boolean("strict"));   // schemas are always followed
+  const auto path = from.path_of("schema");
+  const auto* schema = from.value("schema");
+  if (schema == nullptr) fail(invalid_value(path, "'" + path + "' is missing."));
+  all.add_schema(path, *schema);
+}
+
+void read_format(const json::object& format, const std::string& path, dialect words, wishes& all,
+                 common_request& into) {
+  json_reader reader{format, path};
   const auto type = reader.text("type");
-  if (!type) fail(invalid_value("response_format.type", "'response_format.type' is missing."));
+  if (!type) fail(invalid_value(path + ".type", "'" + path + ".type' is missing."));
   if (*type == "json_object") {
-    all.add("response_format", R"({"type":"object"})");
+    all.add(path, R"({"type":"object"})");
+  } else if (*type == "json_schema" && words == dialect::responses) {
+    read_schema(reader, all);
   } else if (*type == "json_schema") {
     const auto* wanted = reader.object("json_schema");
-    if (wanted == nullptr)
-      fail(invalid_value("response_format.json_schema", "'response_format.json_schema' is missing."));
-    json_reader about{*wanted, "response_format.json_schema"};
-    const auto name = about.text("name");
-    const auto harmless = [](char c) {
-      return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || c == '-' || c == '_';
-    };
-    if (!name || name->empty() || name->size() > name_bytes_max || !std::ranges::all_of(*name, harmless))
-      fail(invalid_value("response_format.json_schema.name",
-                         "'response_format.json_schema.name' must be 1 to 64 letters, digits, '-' and '_'."));
-    static_cast<void>(about.text("description")); // for people
-    static_cast<void>(about.boolean("strict"));   // schemas are always followed
-    const auto* schema = about.value("schema");
-    if (schema == nullptr)
-      fail(invalid_value("response_format.json_schema.schema", "'response_format.json_schema.schema' is missing."));
-    all.add_schema("response_format.json_schema.schema", *schema);
+    if (wanted == nullptr) fail(invalid_value(path + ".json_schema", "'" + path + ".json_schema' is missing."));
+    json_reader about{*wanted, path + ".json_schema"};
+    read_schema(about, all);
     for (auto& unknown : about.unasked()) into.unknown.push_back(std::move(unknown));
   } else if (*type == "structural_tag" || *type == "grammar") {
-    fail(unsupported("response_format.type"));
+    fail(unsupported(path + ".type"));
   } else if (*type != "text") {
-    fail(invalid_value("response_format.type",
-                       "'response_format.type' must be 'text', 'json_object' or 'json_schema'."));
+    fail(invalid_value(path + ".type", "'" + path + ".type' must be 'text', 'json_object' or 'json_schema'."));
   }
-  if (reader.value("json_schema") != nullptr && *type != "json_schema")
-    fail(invalid_value("response_format.json_schema", "'response_format.json_schema' needs the type 'json_schema'."));
+  if (words == dialect::chat && reader.value("json_schema") != nullptr && *type != "json_schema")
+    fail(invalid_value(path + ".json_schema", "'" + path + ".json_schema' needs the type 'json_schema'."));
   for (auto& unknown : reader.unasked()) into.unknown.push_back(std::move(unknown));
 }
 
@@ -123,11 +128,8 @@ void read_structured_outputs(json_reader& body, wishes& all, common_request& int
   for (auto& unknown : reader.unasked()) into.unknown.push_back(std::move(unknown));
 }
 
-} // namespace
-
-void parse_response_format(json_reader& body, const request_limits& limits, common_request& into) {
-  wishes all(limits);
-  read_response_format(body, all, into);
+/// The other parameters; then what is wished for is compiled.
+void follow(wishes& all, json_reader& body, const request_limits& limits, common_request& into) {
   read_structured_outputs(body, all, into);
   if (const auto* schema = body.value("guided_json")) all.add_json("guided_json", *schema);
   if (const auto* choice = body.value("guided_choice")) all.add_choice("guided_choice", *choice);
@@ -151,6 +153,27 @@ void parse_response_format(json_reader& body, const request_limits& limits, comm
     fail(invalid_value("ignore_eos", "'ignore_eos' and '" + wanted->param +
                                          "' contradict each other: the answer ends where its text is complete."));
   into.sampling.json_schema = wanted->schema;
+}
+
+} // namespace
+
+void parse_response_format(json_reader& body, const request_limits& limits, common_request& into) {
+  wishes all(limits);
+  if (const auto* format = body.object("response_format"))
+    read_format(*format, "response_format", dialect::chat, all, into);
+  follow(all, body, limits, into);
+}
+
+void parse_text_format(json_reader& body, const request_limits& limits, common_request& into) {
+  wishes all(limits);
+  if (const auto* text = body.object("text")) {
+    json_reader reader{*text, "text"};
+    if (const auto* format = reader.object("format"))
+      read_format(*format, reader.path_of("format"), dialect::responses, all, into);
+    refuse_unsupported_text(reader, limits, into);
+    for (auto& unknown : reader.unasked()) into.unknown.push_back(std::move(unknown));
+  }
+  follow(all, body, limits, into);
 }
 
 } // namespace godwit::protocols::openai

@@ -11,4 +11,7 @@ namespace godwit::protocols::openai {
 /// that names the place. To be called when the stops are known.
 void parse_response_format(json_reader& body, const request_limits& limits, common_request& into);
 
+/// The same of a body of /v1/responses, which has `text.format` for `response_format`.
+void parse_text_format(json_reader& body, const request_limits& limits, common_request& into);
+
 } // namespace godwit::protocols::openai

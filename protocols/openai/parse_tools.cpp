@@ -1,7 +1,7 @@
 #include "openai/parse_tools.hpp"
 
 #include "openai/json_value.hpp"
-#include "openai/parse_common.hpp"
+#include "openai/unsupported.hpp"
 
 #include <godwit/protocols/grammar/json_schema.hpp>
 
@@ -22,6 +22,7 @@ namespace {
 constexpr std::array<std::string_view, 2> definition_lists{"$defs", "definitions"};
 
 struct function_tool {
+  std::string path; ///< of the object that has the others
   std::string name;
   json::value parameters; ///< a JSON Schema
 };
@@ -45,17 +46,9 @@ void add_unknown(const json_reader& from, std::vector<std::string>& unknown) {
   for (auto& name : from.unasked()) unknown.push_back(std::move(name));
 }
 
-function_tool parse_tool(const json::value& value, const std::string& path, chat_request& into) {
-  if (!value.is_object()) fail_type(path, "an object", value);
-  json_reader tool{value.get_object(), path};
-  const auto type = tool.text("type");
-  if (!type) fail_missing(tool.path_of("type"));
-  if (*type != "function") fail(unsupported(tool.path_of("type"), "Only tools of type 'function' are supported."));
-  const auto* function = tool.object("function");
-  if (function == nullptr) fail_missing(tool.path_of("function"));
-  add_unknown(tool, into.unknown);
-  json_reader reader{*function, tool.path_of("function")};
+function_tool parse_function(json_reader& reader, std::string path, chat_request& into) {
   function_tool out;
+  out.path = std::move(path);
   out.name = parse_name(reader);
   static_cast<void>(reader.text("description"));
   if (const auto* parameters = reader.object("parameters"))
@@ -67,7 +60,73 @@ function_tool parse_tool(const json::value& value, const std::string& path, chat
   return out;
 }
 
-void parse_choice(json_reader& body, const std::vector<function_tool>& tools, chat_request& into) {
+constexpr auto only_functions = "Only tools of type 'function' are supported.";
+
+function_tool parse_tool(json_reader& tool, chat_request& into) {
+  if (*tool.text("type") != "function") fail(unsupported(tool.path_of("type"), only_functions));
+  const auto* function = tool.object("function");
+  if (function == nullptr) fail_missing(tool.path_of("function"));
+  add_unknown(tool, into.unknown);
+  json_reader reader{*function, tool.path_of("function")};
+  return parse_function(reader, tool.path_of("function"), into);
+}
+
+/// Absent: it is left out, as clients put up with.
+std::optional<function_tool> parse_flat_tool(json_reader& tool, const std::string& path, const request_limits& limits,
+                                             chat_request& into) {
+  if (*tool.text("type") == "function") return parse_function(tool, path, into);
+  refuse_unsupported(tool.path_of("type"), only_functions, limits, into);
+  return std::nullopt;
+}
+
+/// As a chat would have said it, without what says nothing to a model.
+json::value nested(const json::object& flat) {
+  json::object function;
+  for (const auto& field : flat)
+    if (field.key() != "type" && field.key() != "strict" && !field.value().is_null())
+      function.emplace(field.key(), field.value());
+  return json::object{{"type", "function"}, {"function", std::move(function)}};
+}
+
+/// The list as templates have it: `tools` becomes its functions.
+json::value parse_list(const json::array& list, dialect words, const request_limits& limits,
+                       std::vector<function_tool>& tools, chat_request& into) {
+  json::array shown;
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    const auto path = "tools[" + std::to_string(i) + "]";
+    if (!list[i].is_object()) fail_type(path, "an object", list[i]);
+    json_reader tool{list[i].get_object(), path};
+    if (!tool.text("type")) fail_missing(tool.path_of("type"));
+    auto one = words == dialect::chat ? parse_tool(tool, into) : parse_flat_tool(tool, path, limits, into);
+    if (!one) continue;
+    for (const auto& other : tools)
+      if (other.name == one->name) fail(invalid_value(one->path + ".name", "Two tools are named '" + one->name + "'."));
+    tools.push_back(*std::move(one));
+    shown.push_back(words == dialect::chat ? list[i] : nested(list[i].get_object()));
+  }
+  return shown;
+}
+
+/// Which function has to be called.
+std::string parse_named(const json::object& choice, dialect words, chat_request& into) {
+  json_reader reader{choice, "tool_choice"};
+  if (reader.text("type").value_or("function") != "function")
+    fail(unsupported("tool_choice.type", "Only functions can be chosen."));
+  if (words == dialect::responses) {
+    auto name = parse_name(reader);
+    add_unknown(reader, into.unknown);
+    return name;
+  }
+  const auto* function = reader.object("function");
+  if (function == nullptr) fail_missing("tool_choice.function");
+  json_reader named{*function, "tool_choice.function"};
+  auto name = parse_name(named);
+  add_unknown(reader, into.unknown);
+  add_unknown(named, into.unknown);
+  return name;
+}
+
+void parse_choice(json_reader& body, dialect words, const std::vector<function_tool>& tools, chat_request& into) {
   into.choice = tools.empty() ? tool_choice::none : tool_choice::automatic;
   const auto* choice = body.value("tool_choice");
   if (choice == nullptr) return;
@@ -81,16 +140,8 @@ void parse_choice(json_reader& body, const std::vector<function_tool>& tools, ch
       fail(invalid_value("tool_choice", "'tool_choice' must be 'none', 'auto', 'required' or a function."));
     }
   } else if (choice->is_object()) {
-    json_reader reader{choice->get_object(), "tool_choice"};
-    if (reader.text("type").value_or("function") != "function")
-      fail(unsupported("tool_choice.type", "Only functions can be chosen."));
-    const auto* function = reader.object("function");
-    if (function == nullptr) fail_missing("tool_choice.function");
-    json_reader named{*function, "tool_choice.function"};
+    into.chosen_tool = parse_named(choice->get_object(), words, into);
     into.choice = tool_choice::named;
-    into.chosen_tool = parse_name(named);
-    add_unknown(reader, into.unknown);
-    add_unknown(named, into.unknown);
     if (std::ranges::none_of(tools, [&](const auto& tool) { return tool.name == into.chosen_tool; }))
       fail(invalid_value("tool_choice", "There is no tool '" + into.chosen_tool + "' in 'tools'."));
   } else {
@@ -148,9 +199,7 @@ json::object arguments_of(const function_tool& tool, const std::string& path) {
 
 /// What the answer has to be: the arguments of the named function, or a list of calls.
 std::string answer_schema(const std::vector<function_tool>& tools, const chat_request& request) {
-  const auto path_of = [&](auto tool) {
-    return "tools[" + std::to_string(tool - tools.begin()) + "].function.parameters";
-  };
+  const auto path_of = [](const auto& tool) { return tool->path + ".parameters"; };
   if (request.choice == tool_choice::named) {
     const auto chosen = std::ranges::find_if(tools, [&](const auto& tool) { return tool.name == request.chosen_tool; });
     return json::serialize(arguments_of(*chosen, path_of(chosen)));
@@ -195,37 +244,35 @@ void template_values::add(const json::value& value, const std::string& path) {
   left_ -= count;
 }
 
-void parse_tools(json_reader& body, const request_limits& limits, template_values& values, chat_request& into) {
+void parse_tools(json_reader& body, dialect words, const request_limits& limits, template_values& values,
+                 chat_request& into) {
   std::vector<function_tool> tools;
   const auto* list = body.array("tools");
   if (list != nullptr && !list->empty()) {
     if (list->size() > limits.tools_max)
       fail(invalid_value("tools", "'tools' may have up to " + std::to_string(limits.tools_max) + " tools, not " +
                                       std::to_string(list->size()) + "."));
-    for (std::size_t i = 0; i < list->size(); ++i) {
-      const auto path = "tools[" + std::to_string(i) + "]";
-      tools.push_back(parse_tool((*list)[i], path, into));
-      for (std::size_t j = 0; j < i; ++j)
-        if (tools[j].name == tools[i].name)
-          fail(invalid_value(path + ".function.name", "Two tools are named '" + tools[i].name + "'."));
-    }
     values.add(*body.value("tools"), "tools");
-    into.tools = to_template_value(*body.value("tools"));
+    const auto shown = parse_list(*list, words, limits, tools, into);
+    if (!tools.empty()) into.tools = to_template_value(shown);
     for (const auto& tool : tools) into.tool_names.push_back(tool.name);
   }
-  parse_choice(body, tools, into);
+  const std::string format = words == dialect::chat ? "response_format" : "text.format";
+  parse_choice(body, words, tools, into);
   into.parallel_tool_calls = body.boolean("parallel_tool_calls").value_or(true);
   const bool forced = into.choice == tool_choice::required || into.choice == tool_choice::named;
   if (!tools.empty() && into.choice == tool_choice::automatic && !into.sampling.json_schema.empty())
-    fail(invalid_value(body.value("response_format") != nullptr ? "response_format" : "tool_choice",
-                       "An answer that follows a schema cannot call tools: with 'response_format' (or "
-                       "'structured_outputs', 'guided_...') leave out 'tools', or say 'tool_choice': 'none'."));
+    fail(invalid_value(body.value(words == dialect::chat ? "response_format" : "text") != nullptr ? format
+                                                                                                  : "tool_choice",
+                       "An answer that follows a schema cannot call tools: with '" + format +
+                           "' (or 'structured_outputs', 'guided_...') leave out 'tools', or say 'tool_choice': "
+                           "'none'."));
   if (!forced) return;
   if (into.stop.ignore_eos)
     fail(invalid_value("ignore_eos", "'ignore_eos' and 'tool_choice' contradict each other: the answer ends where its "
                                      "calls are complete."));
   if (!into.sampling.json_schema.empty())
-    fail(invalid_value("tool_choice", "'tool_choice' and 'response_format' ask for different answers."));
+    fail(invalid_value("tool_choice", "'tool_choice' and '" + format + "' ask for different answers."));
   into.sampling.json_schema = answer_schema(tools, into);
   if (into.sampling.json_schema.size() > limits.schema_bytes_max)
     fail(invalid_value("tools", "The schemas of 'tools' are larger than " + std::to_string(limits.schema_bytes_max) +
@@ -234,15 +281,32 @@ void parse_tools(json_reader& body, const request_limits& limits, template_value
     const auto may_be_called = [&](const function_tool& tool) {
       return into.choice != tool_choice::named || tool.name == into.chosen_tool;
     };
-    for (std::size_t i = 0; i < tools.size(); ++i) { // which of them
-      if (!may_be_called(tools[i])) continue;
-      if (auto alone = grammar::compile_schema(json::serialize(tools[i].parameters)); !alone)
-        fail(invalid_value("tools[" + std::to_string(i) + "].function.parameters",
-                           "The parameters of the tool '" + tools[i].name +
-                               "' are not supported: " + alone.error().message));
+    for (const auto& tool : tools) { // which of them
+      if (!may_be_called(tool)) continue;
+      if (auto alone = grammar::compile_schema(json::serialize(tool.parameters)); !alone)
+        fail(invalid_value(tool.path + ".parameters", "The parameters of the tool '" + tool.name +
+                                                          "' are not supported: " + alone.error().message));
     }
     fail(invalid_value("tools", "The parameters of 'tools' are not supported: " + compiled.error().message));
   }
+}
+
+chat_tool_call parse_called(json_reader& function, const request_limits& limits, template_values& values) {
+  chat_tool_call out;
+  // What the model wrote, right or wrong, was told to the client, who sends it back for good.
+  const auto path = function.path_of("name");
+  auto name = function.text("name");
+  if (!name) fail_missing(path);
+  if (name->empty()) fail(invalid_value(path, "'" + path + "' must not be empty."));
+  out.name = *std::move(name);
+  out.arguments = function.text("arguments").value_or("{}");
+  if (out.arguments.empty()) out.arguments = "{}";
+  json::error_code problem;
+  json::parse_options options;
+  options.max_depth = limits.depth_max;
+  const auto arguments = json::parse({out.arguments.data(), out.arguments.size()}, problem, {}, options);
+  if (!problem) values.add(arguments, function.path_of("arguments"));
+  return out;
 }
 
 std::vector<chat_tool_call> parse_tool_calls(json_reader& message, const request_limits& limits,
@@ -261,22 +325,8 @@ std::vector<chat_tool_call> parse_tool_calls(json_reader& message, const request
     const auto* function = call.object("function");
     if (function == nullptr) fail_missing(call.path_of("function"));
     json_reader reader{*function, call.path_of("function")};
-    chat_tool_call one;
-    one.id = call.text("id").value_or("");
-    // What the model wrote, right or wrong, was told to the client, who sends it back for good.
-    auto name = reader.text("name");
-    if (!name) fail_missing(reader.path_of("name"));
-    if (name->empty())
-      fail(invalid_value(reader.path_of("name"), "'" + reader.path_of("name") + "' must not be empty."));
-    one.name = *std::move(name);
-    one.arguments = reader.text("arguments").value_or("{}");
-    if (one.arguments.empty()) one.arguments = "{}";
-    json::error_code problem;
-    json::parse_options options;
-    options.max_depth = limits.depth_max;
-    const auto arguments = json::parse({one.arguments.data(), one.arguments.size()}, problem, {}, options);
-    if (!problem) values.add(arguments, reader.path_of("arguments"));
-    out.push_back(std::move(one));
+    out.push_back(parse_called(reader, limits, values));
+    out.back().id = call.text("id").value_or("");
   }
   return out;
 }

@@ -1,5 +1,7 @@
 #include <godwit/protocols/openai/response.hpp>
 
+#include "openai/json_parts.hpp"
+
 #include <godwit/protocols/ensure.hpp>
 #include <godwit/protocols/openai/json_text.hpp>
 
@@ -8,8 +10,6 @@
 namespace godwit::protocols::openai {
 
 namespace {
-
-template <class T> void append_integer(std::string& out, T value) { out += std::to_string(value); }
 
 void append_head(std::string& out, const response_head& head, std::string_view object) {
   out += R"({"id":)";
@@ -47,17 +47,6 @@ void append_usage(std::string& out, const usage& used) {
   out += '}';
 }
 
-/// Calls `append` for each of `items`, with commas in between.
-template <class Items, class Append> void append_list(std::string& out, const Items& items, Append append) {
-  out += '[';
-  bool first = true;
-  for (const auto& item : items) {
-    if (!std::exchange(first, false)) out += ',';
-    append(item);
-  }
-  out += ']';
-}
-
 /// {"token", "logprob", "bytes" ...: the object stays open.
 void append_chat_token(std::string& out, const token_text& token) {
   out += R"({"token":)";
@@ -71,15 +60,7 @@ void append_chat_token(std::string& out, const token_text& token) {
 
 void append_chat_logprobs(std::string& out, const std::vector<token_choice>& tokens) {
   out += R"({"content":)";
-  append_list(out, tokens, [&](const token_choice& token) {
-    append_chat_token(out, token.chosen);
-    out += R"(,"top_logprobs":)";
-    append_list(out, token.top, [&](const token_text& other) {
-      append_chat_token(out, other);
-      out += '}';
-    });
-    out += '}';
-  });
+  append_tokens(out, tokens);
   out += R"(,"refusal":null})";
 }
 
@@ -207,6 +188,18 @@ constexpr std::string_view chunk_object(chunk_writer::endpoint which) noexcept {
 }
 
 } // namespace
+
+void append_tokens(std::string& out, const std::vector<token_choice>& tokens) {
+  append_list(out, tokens, [&](const token_choice& token) {
+    append_chat_token(out, token.chosen);
+    out += R"(,"top_logprobs":)";
+    append_list(out, token.top, [&](const token_text& other) {
+      append_chat_token(out, other);
+      out += '}';
+    });
+    out += '}';
+  });
+}
 
 std::string completion_object(const response_head& head, const std::vector<choice>& choices, const usage& used) {
   std::string out;

@@ -18,6 +18,10 @@ std::string sse_event(std::string_view payload) {
   return event;
 }
 
+std::string sse_event(std::string_view name, std::string_view payload) {
+  return "event: " + std::string(name) + "\n" + sse_event(payload);
+}
+
 std::string_view sse_done() noexcept { return "data: [DONE]\n\n"; }
 
 std::string_view sse_keep_alive() noexcept { return ": keep-alive\n\n"; }

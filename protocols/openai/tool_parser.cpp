@@ -200,7 +200,8 @@ private:
 
   void begin(emission& out, std::string name, std::string arguments) {
     raw_.clear();
-    if (calls_++ < how_.calls_max) out.calls.push_back({calls_ - 1, {}, std::move(name), std::move(arguments)});
+    if (calls_++ < how_.calls_max)
+      out.calls.push_back({calls_ - 1, {}, std::move(name), std::move(arguments), out.text.size()});
     reader_ = call_reader{};
     at_ = place::arguments;
   }
@@ -242,7 +243,7 @@ private:
       if (!out.calls.empty() && out.calls.back().index == calls_ - 1)
         out.calls.back().arguments += part;
       else
-        out.calls.push_back({calls_ - 1, {}, {}, part});
+        out.calls.push_back({calls_ - 1, {}, {}, part, out.text.size()});
     }
     drop(taken);
     if (reader_.broken()) { // what has been told cannot be taken back

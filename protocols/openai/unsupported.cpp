@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <span>
+#include <utility>
 
 namespace godwit::protocols::openai {
 
@@ -10,14 +11,14 @@ namespace json = boost::json;
 namespace {
 
 /// The value, besides null, that asks for nothing.
-enum class neutral : std::uint8_t { none, no, yes, one, empty, text_modality, choice, tier, medium };
+enum class neutral : std::uint8_t { none, no, yes, one, empty, text_modality, choice, tier, medium, disabled };
 
 struct known_parameter {
   std::string_view name;
   neutral passes;
 };
 
-constexpr known_parameter common_parameters[] = {
+constexpr known_parameter parameters_everywhere[] = {
     {"guided_grammar", neutral::none},
     {"guided_decoding_backend", neutral::none},
     {"guided_whitespace_pattern", neutral::none},
@@ -32,8 +33,11 @@ constexpr known_parameter common_parameters[] = {
     {"kv_transfer_params", neutral::none},
     {"vllm_xargs", neutral::empty},
     {"mm_processor_kwargs", neutral::empty},
-    {"store", neutral::no},
     {"service_tier", neutral::tier},
+};
+
+constexpr known_parameter common_parameters[] = {
+    {"store", neutral::no}, // what /v1/responses is asked for where nobody says anything
 };
 
 constexpr known_parameter parameters_without_beams[] = {
@@ -51,6 +55,20 @@ constexpr known_parameter chat_parameters[] = {
     {"include_reasoning", neutral::yes}, // what a model thinks is part of its text
     {"web_search_options", neutral::none},  {"verbosity", neutral::medium},
     {"chat_template", neutral::none},       {"echo", neutral::no},
+};
+
+constexpr known_parameter responses_parameters[] = {
+    {"previous_response_id", neutral::none},
+    {"conversation", neutral::none},
+    {"background", neutral::no},
+    {"prompt", neutral::none},
+    {"max_tool_calls", neutral::none},
+    {"context_management", neutral::empty},
+    {"truncation", neutral::disabled},
+};
+
+constexpr known_parameter text_parameters[] = {
+    {"verbosity", neutral::medium},
 };
 
 constexpr known_parameter message_parameters[] = {
@@ -85,6 +103,8 @@ bool asks_for_nothing(const json::value& value, neutral passes) {
     return is_text(value, "auto") || is_text(value, "default");
   case neutral::medium:
     return is_text(value, "medium");
+  case neutral::disabled:
+    return is_text(value, "disabled");
   case neutral::text_modality:
     return value.is_array() && std::ranges::all_of(value.get_array(), [](const auto& v) { return is_text(v, "text"); });
   }
@@ -96,13 +116,25 @@ void refuse(json_reader& from, std::span<const known_parameter> parameters, cons
   for (const auto& parameter : parameters) {
     const auto* value = from.value(parameter.name);
     if (value == nullptr || asks_for_nothing(*value, parameter.passes)) continue;
-    if (!limits.lists_unsupported) fail(unsupported(from.path_of(parameter.name)));
-    into.unknown.push_back(from.path_of(parameter.name));
+    refuse_unsupported(from.path_of(parameter.name), {}, limits, into);
   }
 }
 
 } // namespace
 
+void refuse_unsupported(std::string path, std::string message, const request_limits& limits, common_request& into) {
+  if (!limits.lists_unsupported) fail(unsupported(std::move(path), std::move(message)));
+  into.unknown.push_back(std::move(path));
+}
+void refuse_unsupported_everywhere(json_reader& body, const request_limits& limits, common_request& into) {
+  refuse(body, parameters_everywhere, limits, into);
+}
+void refuse_unsupported_text(json_reader& text, const request_limits& limits, common_request& into) {
+  refuse(text, text_parameters, limits, into);
+}
+void refuse_unsupported_responses(json_reader& body, const request_limits& limits, common_request& into) {
+  refuse(body, responses_parameters, limits, into);
+}
 void refuse_unsupported_common(json_reader& body, const request_limits& limits, common_request& into) {
   refuse(body, common_parameters, limits, into);
 }

@@ -27,8 +27,13 @@ protected:
   /// Of `n` answers out of `drawn`.
   void begin(std::uint32_t n, std::uint32_t drawn) {
     openai_answer_options how;
-    how.head.id = "cmpl-1";
-    how.n = n;
+    how.id = "cmpl-1";
+    protocols::openai::choices_writer::form form;
+    form.head.id = how.id;
+    form.n = n;
+    form.drawn = drawn;
+    form.stream = stream;
+    how.writer = std::make_unique<protocols::openai::choices_writer>(std::move(form));
     how.stream = stream;
     how.drawn = drawn;
     how.withdraw = [this](const std::shared_ptr<answer_sink>&) { ++withdrawn; };

@@ -74,8 +74,9 @@ struct answer_under_test {
                              openai::reasoning_splitter::start reasoning = openai::reasoning_splitter::start::off)
       : tokens(embedded_tokens()) {
     actors::openai_answer_options how;
-    how.endpoint = openai::chunk_writer::endpoint::chat;
-    how.head = {"chatcmpl-1", "m", 1};
+    how.id = "chatcmpl-1";
+    how.writer = std::make_unique<openai::choices_writer>(openai::choices_writer::form{
+        openai::chunk_writer::endpoint::chat, {how.id, "m", 1}, stream, false, false, 1, 1});
     how.stream = stream;
     answer = std::make_shared<actors::openai_answer>(exchange, std::move(how));
     actors::openai_choice_options text;
@@ -243,9 +244,10 @@ TEST(OpenaiAnswerReasoning, ItsTokensAreThoseOfAllChoicesAndStopStringsDoNotMove
   for (const bool stream : {false, true}) {
     const auto exchange = std::make_shared<fake_exchange>();
     actors::openai_answer_options how;
-    how.endpoint = openai::chunk_writer::endpoint::chat;
-    how.stream = how.include_usage = stream;
-    how.n = how.drawn = 3;
+    how.writer = std::make_unique<openai::choices_writer>(
+        openai::choices_writer::form{openai::chunk_writer::endpoint::chat, {}, stream, stream, false, 3, 3});
+    how.stream = stream;
+    how.drawn = 3;
     const auto answer = std::make_shared<actors::openai_answer>(exchange, std::move(how));
     std::vector<std::shared_ptr<actors::openai_choice>> choices;
     for (std::uint32_t i = 0; i < 3; ++i) {

@@ -36,6 +36,14 @@ void check_request(const openai::common_request& request) {
   check(request.stop_strings.size() <= limits().stops_max && request.sampling.temperature >= 0);
 }
 
+void check_request(const openai::responses_request& request) {
+  check_request(static_cast<const openai::common_request&>(request));
+  check(!request.messages.empty());
+  boost::system::error_code failed; // what an answer repeats
+  const auto echoed = boost::json::parse("{" + request.parameters + "}", failed);
+  check(!failed && echoed.is_object());
+}
+
 void check_request(const openai::tokenize_request& request) {
   if (request.chat) check_request(*request.chat);
 }
@@ -58,7 +66,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (size == 0) return 0;
   const std::string_view body(reinterpret_cast<const char*>(data) + 1, size - 1);
   const openai::request_defaults defaults;
-  switch (data[0] % 4) {
+  switch (data[0] % 8) {
   case 0:
     check_result(openai::parse_completion(body, defaults, limits()));
     break;
@@ -67,6 +75,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     break;
   case 2:
     check_result(openai::parse_tokenize(body, defaults, limits()));
+    break;
+  case 4:
+    check_result(openai::parse_responses(body, defaults, limits()));
     break;
   default:
     check_result(openai::parse_detokenize(body, limits()));

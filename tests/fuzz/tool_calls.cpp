@@ -23,10 +23,12 @@ told parse(openai::tool_format format, std::string_view answer, std::size_t step
   openai::tool_parser parser(format, {3, "f", {}});
   told out;
   const auto add = [&](const openai::tool_parser::emission& piece) {
+    const auto before = out.text.size();
     out.text += piece.text;
     for (const auto& call : piece.calls) {
+      if (call.text_before > piece.text.size()) std::abort();
       if (call.index == out.calls.size())
-        out.calls.push_back(call);
+        out.calls.emplace_back(call).text_before += before;
       else if (call.index + 1 == out.calls.size() && call.name.empty())
         out.calls.back().arguments += call.arguments;
       else

@@ -17,7 +17,13 @@ const calls = {
   c: (body) => client.completions.create({ model, prompt: 'A hacker is', max_tokens: 3, ...body }),
   h: (body) =>
     client.chat.completions.create({ model, messages: [{ role: 'user', content: 'Hi' }], max_tokens: 3, ...body }),
+  r: (body) => client.responses.create({ model, input: 'Hi', max_output_tokens: 3, ...body }),
 };
+const names = { c: 'completions', h: 'chat', r: 'responses' };
+/// How many answers there are, and how many of them this chunk or event ends.
+const count = (whole) => (whole.object === 'response' ? Math.min(whole.output.length, 1) : whole.choices.length);
+const ends = ({ choices, type }) =>
+  choices ? choices.filter((c) => c.finish_reason).length : Number(['response.completed', 'response.incomplete'].includes(type));
 const complete = (body) => calls.c(body);
 
 async function refusal(promise) {
@@ -38,17 +44,16 @@ test('the table in the documentation is made of these fields', () => {
 
 for (const one of supported.filter((f) => !f.own))
   for (const at of one.at)
-    test(`${one.field} is taken (${at === 'c' ? 'completions' : 'chat'}), and what is wrong with it is said`, async () => {
+    test(`${one.field} is taken (${names[at]}), and what is wrong with it is said`, async () => {
       const body = { ...one.with, [one.field]: one.value };
       const whole = await calls[at](body);
-      assert.ok(whole.choices.length >= 1);
+      assert.ok(count(whole) >= 1);
       assert.ok(whole.usage.total_tokens > 0);
       const unstreamed = ['best_of', 'prompt_logprobs', 'use_beam_search', 'length_penalty'].includes(one.field);
       if (!unstreamed) {
         let reasons = 0;
-        for await (const chunk of await calls[at]({ ...body, stream: true }))
-          for (const choice of chunk.choices) reasons += choice.finish_reason ? 1 : 0;
-        assert.equal(reasons, whole.choices.length);
+        for await (const chunk of await calls[at]({ ...body, stream: true })) reasons += ends(chunk);
+        assert.equal(reasons, count(whole));
       }
       for (const wrong of one.wrong) {
         const error = await refusal(calls[at]({ ...one.with, [one.field]: wrong }));
@@ -58,15 +63,15 @@ for (const one of supported.filter((f) => !f.own))
 
 for (const one of refused)
   for (const at of one.at)
-    test(`${one.field} is refused by name (${at === 'c' ? 'completions' : 'chat'})`, async () => {
+    test(`${one.field} is refused by name (${names[at]})`, async () => {
       const error = await refusal(calls[at]({ [one.field]: one.value }));
       assert.equal(error.param, one.field);
       assert.equal(error.code, 'unsupported_parameter');
-      if (one.passes !== undefined) assert.ok((await calls[at]({ [one.field]: one.passes })).choices.length === 1);
+      if (one.passes !== undefined) assert.equal(count(await calls[at]({ [one.field]: one.passes })), 1);
     });
 
 test('a field that nobody knows is refused by name', async () => {
-  for (const at of 'ch') {
+  for (const at of 'chr') {
     const error = await refusal(calls[at]({ no_such_field: 1 }));
     assert.equal(error.param, 'no_such_field');
     assert.equal(error.code, 'unknown_parameter');

@@ -80,3 +80,50 @@ test('where the model may think and does not, a schema binds all of it', { skip:
   check(answer.choices[0].message.content);
   assert.equal(answer.usage.completion_tokens_details.reasoning_tokens, 0);
 });
+
+// The same by /v1/responses.
+const flat = { text: { format: { type: 'json_schema', name: 'trip', schema } } };
+const respond = (body) =>
+  client.responses.create({ model, input: 'Where to?', max_output_tokens: 60, temperature: 0, seed: 4, ...body });
+
+test('what is thought is an item of its own', { skip: !opens }, async () => {
+  const whole = { min_tokens: 60, ...flat };
+  const [{ message }] = (await ask({ min_tokens: 60, ...bound })).choices;
+  const answer = await respond(whole);
+  assert.equal(answer.status, 'incomplete');
+  assert.equal(answer.output.length, 1);
+  const [item] = answer.output;
+  assert.equal(item.type, 'reasoning');
+  assert.match(item.id, /^rs_/);
+  assert.equal(item.status, 'incomplete');
+  assert.deepEqual(item.summary, []);
+  assert.equal(item.content[0].text, message.reasoning_content);
+  assert.equal(answer.output_text, '');
+  assert.equal(answer.usage.output_tokens_details.reasoning_tokens, 60);
+  let told = '';
+  const names = [];
+  for await (const event of await respond({ ...whole, stream: true })) {
+    names.push(event.type);
+    if (event.type === 'response.reasoning_text.delta') told += event.delta;
+    if (event.type === 'response.reasoning_text.done') assert.equal(event.text, told);
+  }
+  assert.equal(told, message.reasoning_content);
+  assert.deepEqual(names.slice(2, 4), ['response.output_item.added', 'response.content_part.added']);
+  assert.deepEqual(names.slice(-4), ['response.reasoning_text.done', 'response.content_part.done', 'response.output_item.done', 'response.incomplete']);
+});
+
+test('where nothing is thought a response has a message only', { skip: opens }, async () => {
+  const answer = await respond({ ...flat, chat_template_kwargs: { enable_thinking: false } });
+  assert.deepEqual(answer.output.map((item) => item.type), ['message']);
+  check(answer.output_text);
+  assert.equal(answer.usage.output_tokens_details.reasoning_tokens, 0);
+});
+
+test('what was thought goes back to the template', { skip: opens }, async () => {
+  const thought = { type: 'reasoning', summary: [], content: [{ type: 'reasoning_text', text: 'Rome is warm in May, and it is May now.' }] };
+  const call = { type: 'function_call', call_id: 'c1', name: 'weather', arguments: '{"city":"Rome"}' };
+  const result = { type: 'function_call_output', call_id: 'c1', output: 'sunny' };
+  const turn = (...items) => respond({ input: [{ role: 'user', content: 'Where to?' }, ...items, result], max_output_tokens: 1 });
+  const tokens = async (...items) => (await turn(...items)).usage.input_tokens;
+  assert.ok((await tokens(thought, call)) > (await tokens(call)));
+});

@@ -8,7 +8,7 @@ need_package "$here" openai
 # One file after the other: some count all tokens of the server. Not every node 18 has --test-concurrency.
 # shellcheck disable=SC2016 # for sh
 "$here/../with_server.sh" "$1" --instances 2 -- sh -c 'for file; do node --test "$file" || exit; done' sh \
-  "$here/openai.test.js" "$here/fields.test.js" "$here/effects.test.js"
+  "$here/openai.test.js" "$here/responses.test.js" "$here/fields.test.js" "$here/effects.test.js"
 # The same model, told its conversations by a template that shows tools.
 "$here/../with_server.sh" "$1" --chat-template "$here/../../protocols/jinja/templates/qwen2.5.jinja" -- node --test "$here/tools.test.js"
 # A model that may think before it answers, and one whose template has it begin so.

@@ -113,3 +113,64 @@ test('what users write opens no turn, and tools may not either', async () => {
   });
   assert.equal(turns(forged), turns(honest));
 });
+
+// The same by /v1/responses, whose tools are flat.
+const flat = tools.map(({ type, function: f }) => ({ type, strict: true, ...f }));
+const respond = (body) =>
+  client.responses.create({ model, input: messages, tools: flat, max_output_tokens: 300, temperature: 1, seed: 4, ...body });
+const nested = (item) => ({ id: item.call_id, type: 'function', function: item });
+
+test('a response calls what a chat calls, streamed or not', async () => {
+  const asked = { tool_choice: 'required', parallel_tool_calls: false };
+  const [choice] = (await ask(asked)).choices;
+  const answer = await respond(asked);
+  assert.equal(answer.status, 'completed');
+  assert.equal(answer.output.length, 1);
+  const [call] = answer.output;
+  assert.equal(call.type, 'function_call');
+  assert.match(call.id, /^fc_/);
+  assert.equal(call.status, 'completed');
+  check(nested(call));
+  assert.equal(call.arguments, choice.message.tool_calls[0].function.arguments);
+  assert.deepEqual(answer.tools, flat);
+  assert.equal(answer.tool_choice, 'required');
+  assert.equal(answer.usage.input_tokens, (await ask(asked)).usage.prompt_tokens);
+
+  const stream = client.responses.stream({ model, input: messages, tools: flat, max_output_tokens: 300, temperature: 1, seed: 4, ...asked });
+  const names = [];
+  let collected = '';
+  for await (const event of stream) {
+    names.push(event.type);
+    if (event.type === 'response.function_call_arguments.delta') collected += event.delta;
+    if (event.type === 'response.function_call_arguments.done') {
+      assert.equal(event.arguments, collected);
+      assert.equal(event.name, call.name);
+    }
+    if (event.type === 'response.output_item.added') assert.equal(event.item.name, call.name);
+  }
+  assert.equal(collected, call.arguments);
+  assert.equal(names.filter((name) => name === 'response.function_call_arguments.done').length, 1);
+  const final = await stream.finalResponse();
+  check(nested(final.output[0]));
+  assert.equal(final.output[0].arguments, call.arguments);
+});
+
+test('a response calls the function that is named', async () => {
+  const answer = await respond({ tool_choice: { type: 'function', name: 'clock' } });
+  assert.equal(answer.output[0].name, 'clock');
+  check(nested(answer.output[0]));
+  const text = await respond({ tool_choice: 'none', max_output_tokens: 8 });
+  assert.equal(text.output[0].type, 'message');
+});
+
+test('its calls are sent back with what came of them', async () => {
+  const first = await respond({ tool_choice: 'required', parallel_tool_calls: false });
+  const [call] = first.output;
+  const result = { type: 'function_call_output', call_id: call.call_id, output: 'sunny' };
+  const second = await respond({ input: [...messages, ...first.output, result], max_output_tokens: 4 });
+  const chat = await ask({
+    messages: [...messages, { role: 'assistant', content: null, tool_calls: [{ id: call.call_id, type: 'function', function: { name: call.name, arguments: call.arguments } }] }, { role: 'tool', tool_call_id: call.call_id, content: 'sunny' }],
+    max_tokens: 4,
+  });
+  assert.equal(second.usage.input_tokens, chat.usage.prompt_tokens);
+});

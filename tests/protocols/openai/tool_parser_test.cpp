@@ -68,6 +68,28 @@ TEST(ToolParser, HermesCallsStandBetweenText) {
   expect(hermes, "<tool_call>{\"name\": \"f\"}</tool_call>", {"", {"f({})"}});
 }
 
+TEST(ToolParser, ACallTellsWhichTextStandsBeforeIt) {
+  const std::string answer =
+      "Well.<tool_call>{\"name\":\"f\",\"arguments\":{}}</tool_call> Then <tool_call>{\"name\":\"g\","
+      "\"arguments\":{\"x\":1}}</tool_call> so.";
+  for (std::size_t size : {1UL, 2UL, 3UL, 7UL, 1000UL}) {
+    tool_parser parser(tool_format::hermes);
+    std::string order;
+    const auto add = [&](const tool_parser::emission& piece) {
+      std::size_t told = 0;
+      for (const auto& call : piece.calls) {
+        order += piece.text.substr(told, call.text_before - told);
+        told = call.text_before;
+        if (!call.name.empty()) order += "|" + call.name + "|";
+      }
+      order += piece.text.substr(told);
+    };
+    for (std::size_t at = 0; at < answer.size(); at += size) add(parser.push(answer.substr(at, size)));
+    add(parser.finish());
+    EXPECT_EQ(order, "Well.|f| Then |g| so.") << "in pieces of " << size;
+  }
+}
+
 TEST(ToolParser, WhatIsNoCallStaysText) {
   const auto hermes = tool_format::hermes;
   for (const std::string answer :

@@ -5,6 +5,7 @@
 #include <godwit/gpu/model/adapter.hpp>
 #include <godwit/gpu/model/tokenizer.hpp>
 #include <godwit/protocols/kv/cache_salt.hpp>
+#include <godwit/protocols/openai/answer_writer.hpp>
 #include <godwit/protocols/openai/chat_template.hpp>
 #include <godwit/protocols/openai/error.hpp>
 #include <godwit/protocols/openai/request.hpp>
@@ -121,11 +122,13 @@ private:
   void models(const transport::http::request& request, const exchange_ptr& exchange);
   void completion(const transport::http::request& request, const exchange_ptr& exchange);
   void chat(const transport::http::request& request, const exchange_ptr& exchange);
+  void responses(const transport::http::request& request, const exchange_ptr& exchange);
   void health(const transport::http::request& request, const exchange_ptr& exchange);
   void ping(const transport::http::request& request, const exchange_ptr& exchange);
   void tokenize(const transport::http::request& request, const exchange_ptr& exchange);
   void detokenize(const transport::http::request& request, const exchange_ptr& exchange);
   void not_served(const transport::http::request& request, const exchange_ptr& exchange);
+  void not_stored(const transport::http::request& request, const exchange_ptr& exchange);
   void version(const transport::http::request& request, const exchange_ptr& exchange);
   void metrics(const transport::http::request& request, const exchange_ptr& exchange);
   void debug_home(const transport::http::request& request, const exchange_ptr& exchange);
@@ -147,6 +150,14 @@ private:
                                                              const protocols::openai::prompt_input& input) const;
   /// The request, its prompt's tokens checked against the context and `max_tokens`.
   struct call;
+  /// Answers a conversation, in whichever words it was sent.
+  void converse(protocols::openai::chat_request& parsed, call what, const transport::http::request& request,
+                const exchange_ptr& exchange);
+  /// `items_id`: no other answer's.
+  [[nodiscard]] static std::unique_ptr<protocols::openai::answer_writer>
+  writer_of(const call& what, protocols::openai::response_head head, const std::string& items_id);
+  /// How many log-probabilities are told of each token of the answers to a prompt.
+  [[nodiscard]] static std::uint64_t logprobs_a_token(const call& what) noexcept;
   [[nodiscard]] std::optional<protocols::openai::api_error> fits(const call& what) const;
   /// Tokens that the context has left for an answer.
   [[nodiscard]] std::uint64_t room_behind(const std::vector<protocols::token_id>& prompt) const noexcept;

@@ -42,6 +42,8 @@ struct api_error {
 [[nodiscard]] api_error unavailable(std::string message, std::uint32_t retry_after_s = 0);     ///< 503
 /// 404 for a path of the API that others serve, code "unsupported_endpoint".
 [[nodiscard]] api_error no_such_endpoint(std::string_view path);
+/// 404 for the path of an earlier answer, code "not_found".
+[[nodiscard]] api_error no_stored_response(std::string_view path);
 [[nodiscard]] api_error timed_out(std::string message); ///< 504: the request's own time is over
 
 /// The body.

@@ -50,7 +50,7 @@ struct request_limits {
   std::vector<std::string> execution_levels{"normal"};
 };
 
-/// What both endpoints share.
+/// What all endpoints share.
 struct common_request {
   std::string model;                 ///< empty: the served one
   sampling_params sampling;          ///< without the seed
@@ -59,6 +59,8 @@ struct common_request {
   bool has_max_tokens = false;       ///< absent: as many as the context has room for
   bool length_given = false;         ///< by the client, in the field that `length_field` names; else by default
   std::string length_field = "max_tokens";
+  std::string prompt_field = "prompt";     ///< what the client calls what is answered
+  std::string logprobs_field = "logprobs"; ///< ... and the number of log-probabilities
   std::vector<std::string> stop_strings;
   bool include_stop_str_in_output = false;
   bool skip_special_tokens = true;
@@ -125,6 +127,7 @@ struct chat_message {
 enum class tool_choice : std::uint8_t { none, automatic, required, named };
 
 struct chat_request : common_request {
+  chat_request() { prompt_field = "messages"; }
   std::string prediction;             ///< what the answer will be, as far as the client knows: it comes the sooner
   std::vector<chat_message> messages; ///< at least one
   bool says_special_tokens = false;   ///< `add_special_tokens` is the client's word, not what there is without it
@@ -140,6 +143,12 @@ struct chat_request : common_request {
   bool parallel_tool_calls = true; ///< false: at most one call an answer
 };
 
+/// A conversation in the words of /v1/responses.
+struct responses_request : chat_request {
+  responses_request() { prompt_field = "input"; }
+  std::string parameters; ///< what its answer repeats of it: members of an object, as JSON
+};
+
 /// What a client may name a request. It appears in logs, headers and files.
 [[nodiscard]] bool is_request_id(std::string_view text) noexcept;
 
@@ -150,5 +159,9 @@ parse_completion(std::string_view body, const request_defaults& defaults, const 
 /// The body of POST /v1/chat/completions.
 [[nodiscard]] expected<chat_request, api_error> parse_chat(std::string_view body, const request_defaults& defaults,
                                                            const request_limits& limits);
+
+/// The body of POST /v1/responses. Nothing is kept, so that what refers to an earlier answer is refused.
+[[nodiscard]] expected<responses_request, api_error>
+parse_responses(std::string_view body, const request_defaults& defaults, const request_limits& limits);
 
 } // namespace godwit::protocols::openai

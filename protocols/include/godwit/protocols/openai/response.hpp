@@ -49,6 +49,7 @@ struct choice {
   std::optional<std::vector<token_choice>> logprobs; ///< absent: null
   std::vector<tool_call_delta> calls;                ///< of tools, as far as they go; each with its index
   prompt_logprobs_writer prompt_logprobs;            ///< makes `prompt_logprobs_list`; empty: not asked for
+  double mean_logprob = 0.0;                         ///< of its tokens; with the last piece
 };
 
 /// A token of the prompt as vLLM's `prompt_logprobs` tells of it.
@@ -67,7 +68,7 @@ struct prompt_token {
 
 /// Heads every object of one answer.
 struct response_head {
-  std::string id; ///< "cmpl-..." or "chatcmpl-..."
+  std::string id; ///< "cmpl-...", "chatcmpl-..." or "resp_..."
   std::string model;
   std::int64_t created_s = 0; ///< Unix time
 };

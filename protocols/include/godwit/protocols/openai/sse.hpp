@@ -8,6 +8,8 @@ namespace godwit::protocols::openai {
 
 /// "data: ...\n\n"; every line of the payload becomes a data line.
 [[nodiscard]] std::string sse_event(std::string_view payload);
+/// "event: ...\ndata: ...\n\n"; the name is of one line.
+[[nodiscard]] std::string sse_event(std::string_view name, std::string_view payload);
 /// "data: [DONE]\n\n"
 [[nodiscard]] std::string_view sse_done() noexcept;
 /// A comment, which clients skip: keeps idle connections open.

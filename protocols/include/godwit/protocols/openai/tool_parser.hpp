@@ -25,9 +25,10 @@ enum class tool_format : std::uint8_t {
 /// A call, or as far as one chunk adds to it.
 struct tool_call_delta {
   std::uint32_t index = 0;
-  std::string id;        ///< with the first delta of a call only; the parser leaves it to whoever knows ids
-  std::string name;      ///< the same
-  std::string arguments; ///< JSON; the deltas of a call make one object
+  std::string id;              ///< with the first delta of a call only; the parser leaves it to whoever knows ids
+  std::string name;            ///< the same
+  std::string arguments;       ///< JSON; the deltas of a call make one object
+  std::size_t text_before = 0; ///< so many bytes of the text that comes with it stand before it
   friend bool operator==(const tool_call_delta&, const tool_call_delta&) = default;
 };
 

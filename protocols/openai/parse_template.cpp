@@ -1,0 +1,50 @@
+#include "openai/parse_template.hpp"
+
+#include "openai/json_value.hpp"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+namespace godwit::protocols::openai {
+
+namespace {
+
+constexpr std::array<std::string_view, 7> reasoning_efforts{"none", "minimal", "low", "medium", "high", "xhigh", "max"};
+
+/// A template looks variables up one after the other.
+constexpr std::size_t template_kwargs_max = 64;
+
+} // namespace
+
+void parse_effort(json_reader& from, std::string_view name, chat_request& into) {
+  const auto effort = from.text(name);
+  if (!effort) return;
+  const auto path = from.path_of(name);
+  if (std::ranges::find(reasoning_efforts, *effort) == reasoning_efforts.end())
+    fail(invalid_value(path, "'" + path + "' must be 'none', 'minimal', 'low', 'medium', 'high', 'xhigh' or 'max'."));
+  const auto set = [](const auto& variable) { return variable.first == "reasoning_effort"; };
+  if (std::ranges::none_of(into.template_variables, set))
+    into.template_hints.emplace_back("reasoning_effort", jinja::value::content(*effort));
+}
+
+void parse_template_variables(json_reader& body, template_values& values, chat_request& into) {
+  const auto* given = body.object("chat_template_kwargs");
+  if (given == nullptr) return;
+  if (given->size() > template_kwargs_max)
+    fail(invalid_value("chat_template_kwargs", "'chat_template_kwargs' may have up to " +
+                                                   std::to_string(template_kwargs_max) + " fields, not " +
+                                                   std::to_string(given->size()) + "."));
+  values.add(*body.value("chat_template_kwargs"), "chat_template_kwargs");
+  for (const auto& field : *given) {
+    std::string name(field.key().data(), field.key().size());
+    for (const std::string_view own : {"messages", "tools", "documents", "bos_token", "eos_token", "chat_template",
+                                       "tokenize", "add_generation_prompt"})
+      if (name == own)
+        fail(invalid_value("chat_template_kwargs." + name,
+                           "'" + name + "' cannot be set through 'chat_template_kwargs'."));
+    into.template_variables.emplace_back(std::move(name), to_template_value(field.value()));
+  }
+}
+
+} // namespace godwit::protocols::openai
