@@ -199,13 +199,21 @@ void openai_answer::write_failure(const openai::api_error& error) {
   exchange_->respond(std::move(out));
 }
 
+namespace {
+
+template <class Token> std::span<const Token> leading(const std::vector<Token>& all, std::size_t most) {
+  return std::span(all).first(std::min(all.size(), most));
+}
+
+} // namespace
+
 openai_choice::openai_choice(std::shared_ptr<openai_answer> answer, openai_choice_options options)
     : answer_(std::move(answer)), options_(std::move(options)),
       decoder_(options_.tokens, options_.skip_special_tokens,
                options_.goes_on ? gpu::model::incremental_decoder::start::continuation
                                 : gpu::model::incremental_decoder::start::text),
-      matcher_(options_.stop_strings, options_.include_stop), thoughts_(options_.reasoning),
-      thought_(options_.reasoning), calls_(options_.tools, options_.calls) {
+      matcher_(options_.stops, options_.include_stop), thoughts_(options_.reasoning), thought_(options_.reasoning),
+      calls_(options_.tools, options_.calls) {
   used_.prompt_tokens = options_.prompt_tokens;
   if (options_.counts_reasoning) used_.reasoning_tokens = 0;
   characters_ = count_characters(options_.echo);
@@ -239,14 +247,15 @@ void openai_choice::on_prompt_scores(std::vector<protocols::sampled_token> score
 // Written with the answer, by whoever does that.
 void openai_choice::told_later(std::vector<protocols::sampled_token> scores) {
   if (!options_.prompt_logprobs) return;
-  prompt_logprobs_ = [tokens = options_.tokens, scores = std::move(scores)] {
+  prompt_logprobs_ = [tokens = options_.tokens, scores = std::move(scores), top = options_.prompt_logprobs_top] {
     const auto text_of = [&](protocols::token_id id, float logprob) {
       return openai::token_text{std::string(tokens->bytes(id)), logprob};
     };
     std::vector<openai::prompt_token> list;
     for (const auto& score : scores) {
       auto& told = list.emplace_back(openai::prompt_token{score.id, text_of(score.id, score.logprob), {}});
-      for (const auto& other : score.top) told.top.push_back({other.id, text_of(other.id, other.logprob)});
+      for (const auto& other : leading(score.top, top))
+        told.top.push_back({other.id, text_of(other.id, other.logprob)});
     }
     return openai::prompt_logprobs_list(list);
   };
@@ -257,7 +266,8 @@ openai::token_choice openai_choice::describe(const protocols::sampled_token& tok
   out.chosen.bytes = std::string(options_.tokens->bytes(token.id));
   out.chosen.logprob = token.logprob;
   out.text_offset = offset;
-  for (const auto& other : token.top) out.top.push_back({std::string(options_.tokens->bytes(other.id)), other.logprob});
+  for (const auto& other : leading(token.top, options_.logprobs_top))
+    out.top.push_back({std::string(options_.tokens->bytes(other.id)), other.logprob});
   return out;
 }
 
@@ -280,7 +290,7 @@ void openai_choice::on_accepted(protocols::request_id request) { answer_->accept
 bool openai_choice::on_tokens(std::span<const protocols::sampled_token> tokens, bool ends_with_stop_token) {
   if (options_.only_prompt) return true;
   std::string text;
-  for (std::size_t i = 0; i < tokens.size() && !stop_string_; ++i) {
+  for (std::size_t i = 0; i < tokens.size() && !stopped_by_; ++i) {
     const auto& token = tokens[i];
     ++used_.completion_tokens;
     logprob_sum_ += static_cast<double>(token.logprob);
@@ -307,25 +317,23 @@ bool openai_choice::on_tokens(std::span<const protocols::sampled_token> tokens, 
     }
     auto emitted = matcher_.push(decoded);
     text += emitted.text;
-    if (emitted.matched) stop_string_ = matcher_.stops()[*emitted.matched];
+    stopped_by_ = emitted.matched;
   }
   if (used_.reasoning_tokens) used_.reasoning_tokens = thought_.tokens();
   auto parts = thoughts_.push(text);
   auto said = calls_.push(parts.text);
   const bool says = !said.empty() || !parts.reasoning.empty() || !logprobs_.empty();
   const bool wanted = says ? answer_->add(piece(std::move(said), std::move(parts.reasoning)), used_) : !answer_->over();
-  return wanted && !stop_string_;
+  return wanted && !stopped_by_;
 }
 
 void openai_choice::on_finished(protocols::finish_reason reason, const answer_usage& usage) {
   std::string tail;
-  if (!stop_string_) {
+  if (!stopped_by_) {
     auto emitted = matcher_.push(decoder_.finish());
     tail = std::move(emitted.text);
-    if (emitted.matched)
-      stop_string_ = matcher_.stops()[*emitted.matched];
-    else
-      tail += matcher_.finish();
+    stopped_by_ = emitted.matched;
+    if (!stopped_by_) tail += matcher_.finish();
   }
   used_.prompt_tokens = usage.prompt_tokens;
   used_.cached_tokens = usage.cached_tokens;
@@ -347,10 +355,10 @@ void openai_choice::on_finished(protocols::finish_reason reason, const answer_us
   said.text += rest.text;
   said.calls.insert(said.calls.end(), rest.calls.begin(), rest.calls.end());
   auto last = piece(std::move(said), std::move(parts.reasoning));
-  last.finish_reason = reason == protocols::finish_reason::length && !stop_string_ ? "length" : "stop";
+  last.finish_reason = reason == protocols::finish_reason::length && !stopped_by_ ? "length" : "stop";
   if (last.finish_reason == "stop" && options_.told_by_calls && calls_.calls() > 0) last.finish_reason = "tool_calls";
   if (options_.only_prompt) last.finish_reason = "length";
-  last.stop_string = stop_string_;
+  if (stopped_by_ && options_.stops->asked_for(*stopped_by_)) last.stop_string = (*options_.stops)[*stopped_by_];
   last.stop_token = stop_token_;
   last.mean_logprob = drawn_ == 0 ? 0.0 : logprob_sum_ / drawn_;
   (void)answer_->add(std::move(last), used_);

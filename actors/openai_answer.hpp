@@ -83,15 +83,17 @@ struct openai_choice_options {
   std::shared_ptr<const gpu::model::tokenizer> tokens;
   bool skip_special_tokens = true;
   bool goes_on = false; ///< behind text of the prompt: a space in front belongs between the two
-  std::vector<std::string> stop_strings;
+  std::shared_ptr<const protocols::openai::stop_patterns> stops; ///< null: none
   bool include_stop = false;
   std::vector<protocols::token_id> stop_token_ids; ///< the client's own, named as stop_reason
   std::uint32_t min_tokens = 0;                    ///< stop strings count from here on
   bool logprobs = false;
-  bool tells_end = false;       ///< ... that of the end-of-sequence token, too
-  bool prompt_logprobs = false; ///< vLLM's, of the whole answer
-  bool only_prompt = false;     ///< what is drawn is left out
-  std::string echo;             ///< text before the answer
+  std::size_t logprobs_top = SIZE_MAX; ///< others told with each token; more may be known of a prompt's
+  bool tells_end = false;              ///< ... that of the end-of-sequence token, too
+  bool prompt_logprobs = false;        ///< vLLM's, of the whole answer
+  std::size_t prompt_logprobs_top = SIZE_MAX;
+  bool only_prompt = false; ///< what is drawn is left out
+  std::string echo;         ///< text before the answer
   /// Whether what is thought is told apart, and how the answer begins.
   protocols::reasoning_start reasoning = protocols::reasoning_start::off;
   bool counts_reasoning = false;           ///< its tokens are told
@@ -132,7 +134,7 @@ private:
   protocols::openai::reasoning_counter thought_;
   protocols::openai::tool_parser calls_;
   std::vector<protocols::openai::token_choice> logprobs_; // not sent yet
-  std::optional<std::string> stop_string_;
+  std::optional<std::size_t> stopped_by_;                 ///< which of the stop strings
   std::optional<std::int32_t> stop_token_;
   protocols::openai::usage used_;
   std::uint32_t characters_ = 0; // of text so far, held-back text included

@@ -157,6 +157,7 @@ struct openai_edge::call {
   call_objectives objectives;
   std::uint32_t drawn = 1; ///< answers to each prompt, of which the client gets common->n
   protocols::reasoning_start reasoning = protocols::reasoning_start::off; ///< of a chat's answers
+  std::shared_ptr<const openai::stop_patterns> stops;
 };
 
 struct openai_edge::route {
@@ -564,8 +565,7 @@ std::optional<openai::api_error> openai_edge::small_enough(const call& what) con
         common.has_max_tokens ? common.stop.max_tokens : std::min(usual_answer_tokens, room_behind(what.prompts[i]));
     const auto tokens = answer + (echoes ? what.prompts[i].size() : 0);
     if (common.sampling.logprobs >= 0) told += tokens * logprobs_a_token(what);
-    if (common.wants_prompt_logprobs)
-      told += what.prompts[i].size() * (1 + static_cast<std::uint64_t>(common.sampling.prompt_logprobs));
+    if (common.prompt_logprobs_top) told += what.prompts[i].size() * (1 + std::uint64_t{*common.prompt_logprobs_top});
     if (echoes) bytes += what.drawn * what.echoes[i].size();
   }
   if (told > options_.limits.logprobs_told_max)
@@ -609,6 +609,16 @@ protocols::reasoning_start openai_edge::reasoning_behind(const std::vector<proto
   return openai::reasoning_splitter::behind(end);
 }
 
+std::shared_ptr<const openai::stop_patterns> openai_edge::stops_of(const call& what) const {
+  const auto& common = *what.common;
+  std::vector<std::string> own;
+  const bool ends_turn = what.chat != nullptr && !common.stop.ignore_eos; // a turn's end is the sequence's end
+  if (ends_turn && what.template_stops.empty() && options_.model.chat->writes(openai::chatml_end))
+    own.emplace_back(openai::chatml_end);
+  if (own.empty() && common.stop_strings.empty()) return nullptr;
+  return std::make_shared<const openai::stop_patterns>(common.stop_strings, std::move(own));
+}
+
 openai_choice_options openai_edge::text_of(const call& what, std::size_t prompt, std::uint32_t index) const {
   const auto& common = *what.common;
   openai_choice_options text;
@@ -619,10 +629,7 @@ openai_choice_options openai_edge::text_of(const call& what, std::size_t prompt,
   text.goes_on =
       (what.chat == nullptr || what.chat->continue_final_message) &&
       std::ranges::any_of(what.prompts[prompt], [this](auto id) { return !options_.model.tokens->is_special(id); });
-  text.stop_strings = common.stop_strings;
-  const bool ends_turn = what.chat != nullptr && !common.stop.ignore_eos; // a turn's end is the sequence's end
-  if (ends_turn && what.template_stops.empty() && options_.model.chat->writes(openai::chatml_end))
-    text.stop_strings.emplace_back(openai::chatml_end);
+  text.stops = what.stops;
   if (what.chat != nullptr) call_tools(*what.chat, text);
   text.reasoning = what.reasoning;
   text.counts_prediction = what.chat != nullptr && !what.chat->prediction.empty();
@@ -635,8 +642,10 @@ openai_choice_options openai_edge::text_of(const call& what, std::size_t prompt,
   text.stop_token_ids = common.stop.stop_token_ids;
   text.min_tokens = common.stop.min_tokens;
   text.logprobs = common.sampling.logprobs >= 0;
+  if (text.logprobs) text.logprobs_top = static_cast<std::size_t>(common.sampling.logprobs);
   text.tells_end = what.chat == nullptr;
-  text.prompt_logprobs = common.wants_prompt_logprobs && index % what.drawn == 0;
+  text.prompt_logprobs = common.prompt_logprobs_top && index % what.drawn == 0;
+  if (text.prompt_logprobs) text.prompt_logprobs_top = *common.prompt_logprobs_top;
   text.only_prompt = common.only_prompt;
   text.prompt_tokens = static_cast<std::uint32_t>(what.prompts[prompt].size());
   if (what.echoes.empty()) return text;
@@ -738,6 +747,7 @@ void openai_edge::start(call what, const exchange_ptr& exchange) {
   if (format.span) format.span->name_answer(id);
   const auto answer = std::make_shared<openai_answer>(exchange, std::move(format));
 
+  what.stops = stops_of(what);
   std::vector<std::shared_ptr<openai_choice>> choices;
   std::vector<std::shared_ptr<submission>> submissions;
   for (std::size_t i = 0; i < what.prompts.size(); ++i) {

@@ -47,7 +47,7 @@ void parse_beams(json_reader& body, const request_limits& limits, common_request
   refuse_beside_beams(into, changes("presence_penalty", 0), "presence_penalty");
   refuse_beside_beams(into, changes("frequency_penalty", 0), "frequency_penalty");
   refuse_beside_beams(into, changes("repetition_penalty", 1), "repetition_penalty");
-  refuse_beside_beams(into, into.wants_prompt_logprobs, "prompt_logprobs");
+  refuse_beside_beams(into, into.prompt_logprobs_top.has_value(), "prompt_logprobs");
   refuse_beside_beams(into, into.timeout_s > 0, "timeout");
   refuse_beside_beams(
       into, into.sampling.constrained(),

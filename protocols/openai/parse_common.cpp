@@ -61,7 +61,7 @@ void parse_choices(json_reader& body, const request_limits& limits, common_reque
   into.n = static_cast<std::uint32_t>(body.integer("n", 1, limits.choices_max).value_or(1));
   if (const auto count = body.integer("prompt_logprobs", 0, limits.logprobs_max)) {
     into.sampling.prompt_logprobs = static_cast<std::int32_t>(*count);
-    into.wants_prompt_logprobs = true;
+    into.prompt_logprobs_top = static_cast<std::uint32_t>(*count);
     if (body.boolean("stream").value_or(false))
       fail(invalid_value("prompt_logprobs", "'prompt_logprobs' is not there with 'stream': true."));
   }

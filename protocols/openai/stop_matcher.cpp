@@ -3,6 +3,7 @@
 #include <godwit/protocols/ensure.hpp>
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 namespace godwit::protocols::openai {
@@ -23,28 +24,33 @@ std::vector<std::uint32_t> fallback_of(std::string_view pattern) {
 
 } // namespace
 
-stop_matcher::stop_matcher(std::vector<std::string> stops, bool include_stop)
-    : stops_(std::move(stops)), state_(stops_.size(), 0), include_stop_(include_stop) {
+stop_patterns::stop_patterns(std::vector<std::string> asked_for, std::vector<std::string> own)
+    : stops_(std::move(asked_for)), asked_for_(stops_.size()) {
+  std::ranges::move(own, std::back_inserter(stops_));
   for (const auto& stop : stops_) {
-    ensure(!stop.empty(), "stop_matcher: stop strings are not empty");
+    ensure(!stop.empty(), "stop_patterns: stop strings are not empty");
     fallback_.push_back(fallback_of(stop));
   }
 }
+
+stop_matcher::stop_matcher(std::shared_ptr<const stop_patterns> stops, bool include_stop)
+    : stops_(std::move(stops)), state_(stops_ ? stops_->size() : 0, 0), include_stop_(include_stop) {}
 
 stop_matcher::emission stop_matcher::push(std::string_view piece) {
   if (stopped_) return {};
   for (const char byte : piece) {
     held_ += byte;
     std::optional<std::size_t> matched;
-    for (std::size_t i = 0; i < stops_.size(); ++i) {
+    for (std::size_t i = 0; i < state_.size(); ++i) {
       auto& state = state_[i];
-      while (state > 0 && stops_[i][state] != byte) state = fallback_[i][state];
-      if (stops_[i][state] == byte) ++state;
-      if (state == stops_[i].size() && (!matched || state > stops_[*matched].size())) matched = i;
+      const auto& stop = (*stops_)[i];
+      while (state > 0 && stop[state] != byte) state = stops_->fallback_[i][state];
+      if (stop[state] == byte) ++state;
+      if (state == stop.size() && (!matched || state > (*stops_)[*matched].size())) matched = i;
     }
     if (!matched) continue;
     stopped_ = true;
-    if (!include_stop_) held_.resize(held_.size() - stops_[*matched].size());
+    if (!include_stop_ || !stops_->asked_for(*matched)) held_.resize(held_.size() - (*stops_)[*matched].size());
     return {std::exchange(held_, {}), matched};
   }
   const auto partial = state_.empty() ? 0U : *std::ranges::max_element(state_);

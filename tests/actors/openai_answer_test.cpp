@@ -8,8 +8,10 @@
 
 #include <boost/json.hpp>
 
+#include <cstddef>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace godwit::actors {
@@ -44,8 +46,10 @@ protected:
       text.tokens = tokens;
       text.prompt_logprobs = told && i == 0; // it is the same prompt
       if (calls) text.tools = protocols::openai::tool_format::hermes;
-      text.stop_strings = stops;
+      text.stops = std::make_shared<const protocols::openai::stop_patterns>(stops, own_stops);
       text.counts_prediction = predicts;
+      text.include_stop = true;
+      text.prompt_logprobs_top = prompt_top;
       choices.push_back(std::make_shared<openai_choice>(answer, std::move(text)));
     }
     answer->set_choices(choices);
@@ -76,7 +80,8 @@ protected:
   int withdrawn = 0;
   bool stream = false;
   bool calls = false;
-  std::vector<std::string> stops;
+  std::vector<std::string> stops, own_stops;
+  std::size_t prompt_top = SIZE_MAX;
   bool predicts = false; ///< the request has a prediction
   bool told = false;     ///< what is told of the prompt's tokens
 };
@@ -102,6 +107,38 @@ TEST_F(OpenaiAnswer, AllHaveWhatIsToldOfTheirPrompt) {
   const auto& all = body.at("choices").as_array();
   EXPECT_TRUE(all.at(0).at("prompt_logprobs").is_array());
   EXPECT_EQ(all.at(0).at("prompt_logprobs"), all.at(1).at("prompt_logprobs"));
+}
+
+// With echo the model tells as many as the answer's log-probabilities want.
+TEST_F(OpenaiAnswer, OfThePromptAsManyOthersAreToldAsWereAskedFor) {
+  told = true;
+  for (const auto& [top, entries] : {std::pair<std::size_t, std::size_t>{0, 1}, {1, 2}, {2, 3}}) {
+    SetUp();
+    exchange = std::make_shared<test::fake_exchange>();
+    choices.clear();
+    prompt_top = top;
+    begin(1, 1);
+    protocols::sampled_token scored(third);
+    scored.top = {{first, -1.0F}, {second, -2.0F}};
+    choices[0]->on_prompt_scores({scored});
+    EXPECT_TRUE(draw(0, first, -3.0F));
+    (void)texts();
+    const auto body = json::parse(exchange->whole.body);
+    const auto& list = body.at("choices").at(0).at("prompt_logprobs").as_array();
+    EXPECT_EQ(list.at(1).as_object().size(), entries);
+  }
+}
+
+// As one that ends with its sequence; include_stop_str_in_output is about what the client named.
+TEST_F(OpenaiAnswer, AStopStringOfTheServersOwnIsNotTold) {
+  own_stops = {text_of(second)};
+  begin(1, 1);
+  EXPECT_TRUE(draw(0, first, -1.0F));
+  EXPECT_FALSE(draw(0, second, -1.0F));
+  EXPECT_EQ(texts(), std::vector{text_of(first)});
+  const auto body = json::parse(exchange->whole.body);
+  EXPECT_EQ(body.at("choices").at(0).at("finish_reason"), "stop");
+  EXPECT_TRUE(body.at("choices").at(0).at("stop_reason").is_null());
 }
 
 TEST_F(OpenaiAnswer, TheBestOfMoreComeFirst) {

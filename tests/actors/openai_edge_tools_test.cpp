@@ -256,7 +256,8 @@ TEST(OpenaiAnswerReasoning, ItsTokensAreThoseOfAllChoicesAndStopStringsDoNotMove
       text.tokens = tokens;
       text.reasoning = openai::reasoning_splitter::start::thinking;
       text.counts_reasoning = true;
-      text.stop_strings = {">no stop", "STOP"}; // the first one holds the marker's end back
+      text.stops = std::make_shared<const openai::stop_patterns>(
+          std::vector<std::string>{">no stop", "STOP"}); // the first one holds the marker's end back
       choices.push_back(std::make_shared<actors::openai_choice>(answer, std::move(text)));
     }
     answer->set_choices(choices);

@@ -3,19 +3,27 @@
 
 #include <gtest/gtest.h>
 
+#include <memory>
 #include <random>
+#include <string>
+#include <utility>
+#include <vector>
 
 namespace godwit::protocols::openai {
 namespace {
 
+std::shared_ptr<const stop_patterns> patterns(std::vector<std::string> stops, std::vector<std::string> own = {}) {
+  return std::make_shared<const stop_patterns>(std::move(stops), std::move(own));
+}
+
 TEST(StopMatcher, WithoutStopStringsNothingIsHeldBack) {
-  stop_matcher matcher;
+  stop_matcher matcher{nullptr};
   EXPECT_EQ(matcher.push("hello").text, "hello");
   EXPECT_EQ(matcher.finish(), "");
 }
 
 TEST(StopMatcher, HoldsBackWhatMayBecomeAStopString) {
-  stop_matcher matcher{{"END"}};
+  stop_matcher matcher{patterns({"END"})};
   EXPECT_EQ(matcher.push("the E").text, "the ");
   EXPECT_EQ(matcher.push("N").text, "");
   EXPECT_EQ(matcher.push("T").text, "ENT");
@@ -24,22 +32,36 @@ TEST(StopMatcher, HoldsBackWhatMayBecomeAStopString) {
 }
 
 TEST(StopMatcher, EndsTheAnswerBeforeOrBehindTheStopString) {
-  stop_matcher before{{"x", "END"}};
+  stop_matcher before{patterns({"x", "END"})};
   EXPECT_EQ(before.push("text E").text, "te") << "x ends it";
   EXPECT_TRUE(before.stopped());
-  stop_matcher matcher{{"END", "STOP"}};
+  stop_matcher matcher{patterns({"END", "STOP"})};
   EXPECT_EQ(matcher.push("some S").text, "some ");
   const auto end = matcher.push("TOP and more END");
   EXPECT_EQ(end.text, "");
   EXPECT_EQ(end.matched, 1U);
   EXPECT_EQ(matcher.push("more").text, "");
   EXPECT_EQ(matcher.finish(), "");
-  stop_matcher behind{{"END"}, true};
+  stop_matcher behind{patterns({"END"}), true};
   EXPECT_EQ(behind.push("the END.").text, "the END");
 }
 
+// What ends a turn where the vocabulary has no token for it.
+TEST(StopMatcher, WhatNobodyAskedForIsNeverLeftInTheText) {
+  const auto stops = patterns({"END"}, {"<end>"});
+  EXPECT_TRUE(stops->asked_for(0));
+  EXPECT_FALSE(stops->asked_for(1));
+  stop_matcher matcher{stops, true};
+  const auto end = matcher.push("the text<end>");
+  EXPECT_EQ(end.text, "the text");
+  EXPECT_EQ(end.matched, 1U);
+  EXPECT_EQ((stop_matcher{stops, true}.push("the END.").text), "the END");
+  const auto same = patterns({"END"}, {"END"});
+  EXPECT_EQ((stop_matcher{same, true}.push("the END.").matched), 0U) << "it was asked for, too";
+}
+
 TEST(StopMatcher, OverlappingBeginningsAreNotMissed) {
-  stop_matcher matcher{{"aab"}};
+  stop_matcher matcher{patterns({"aab"})};
   EXPECT_EQ(matcher.push("aaa").text, "a");
   const auto end = matcher.push("b");
   EXPECT_EQ(end.text, "");
@@ -47,20 +69,20 @@ TEST(StopMatcher, OverlappingBeginningsAreNotMissed) {
 }
 
 TEST(StopMatcher, OfSeveralThatEndTogetherTheLongestCounts) {
-  stop_matcher matcher{{"b", "ab"}};
+  stop_matcher matcher{patterns({"b", "ab"})};
   const auto end = matcher.push("xab");
   EXPECT_EQ(end.text, "x");
   EXPECT_EQ(end.matched, 1U);
 }
 
 TEST(StopMatcher, SplitsNoCharacter) {
-  stop_matcher matcher{{"é!"}};
+  stop_matcher matcher{patterns({"é!"})};
   EXPECT_EQ(matcher.push("caf").text, "caf");
   EXPECT_EQ(matcher.push("é").text, "");
   EXPECT_EQ(matcher.push("ê").text, "éê") << "which begins with the same byte";
 }
 
-TEST(StopMatcher, AnEmptyStopStringIsABug) { EXPECT_THROW(stop_matcher{{""}}, contract_violation); }
+TEST(StopMatcher, AnEmptyStopStringIsABug) { EXPECT_THROW(stop_patterns{{""}}, contract_violation); }
 
 TEST(StopMatcher, WhatComesOutDoesNotDependOnThePieces) {
   std::mt19937 random{7};
@@ -85,7 +107,7 @@ TEST(StopMatcher, WhatComesOutDoesNotDependOnThePieces) {
       stopped = true;
       expected = text.substr(0, include ? end : end - longest);
     }
-    stop_matcher matcher{stops, include};
+    stop_matcher matcher{patterns(stops), include};
     std::string out;
     for (std::size_t at = 0; at < text.size();) {
       const auto size = std::min<std::size_t>(1 + random() % 5, text.size() - at);

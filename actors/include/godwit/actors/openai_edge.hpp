@@ -9,6 +9,7 @@
 #include <godwit/protocols/openai/chat_template.hpp>
 #include <godwit/protocols/openai/error.hpp>
 #include <godwit/protocols/openai/request.hpp>
+#include <godwit/protocols/openai/stop_matcher.hpp>
 #include <godwit/runtime/async/counter_random.hpp>
 #include <godwit/runtime/log/logger.hpp>
 #include <godwit/runtime/machine.hpp>
@@ -164,6 +165,8 @@ private:
   [[nodiscard]] std::optional<protocols::openai::api_error> small_enough(const call& what) const;
   [[nodiscard]] std::vector<protocols::token_id> predicted(const std::string& text, std::uint32_t answer_max) const;
   void call_tools(const protocols::openai::chat_request& request, openai_choice_options& text) const;
+  /// What ends the texts of all its answers; null: nothing.
+  [[nodiscard]] std::shared_ptr<const protocols::openai::stop_patterns> stops_of(const call& what) const;
   [[nodiscard]] openai_choice_options text_of(const call& what, std::size_t prompt, std::uint32_t index) const;
   [[nodiscard]] std::shared_ptr<submission> submission_of(const call& what, std::size_t prompt,
                                                           std::uint32_t sample) const;

@@ -69,8 +69,9 @@ struct common_request {
   std::uint32_t n = 1;            ///< answers to each prompt
   bool beam_search = false;  ///< they are the most probable ones that so many beams find (decoding/beam_search.hpp)
   double length_penalty = 1; ///< of the beam search
-  bool wants_prompt_logprobs = false; ///< in the answer, as vLLM gives them
-  double timeout_s = 0.0;             ///< 0: the server's own
+  /// Log-probabilities of the prompt are in the answer, as vLLM gives them, with so many others a token.
+  std::optional<std::uint32_t> prompt_logprobs_top;
+  double timeout_s = 0.0; ///< 0: the server's own
   std::uint32_t heartbeat_s =
       0; ///< stream_options.heartbeat_interval: a comment after so long without an event; 0: none
   bool stream = false;
