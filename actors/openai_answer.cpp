@@ -7,6 +7,7 @@
 #include <godwit/protocols/openai/sse.hpp>
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 namespace godwit::actors {
@@ -215,8 +216,49 @@ openai_choice::openai_choice(std::shared_ptr<openai_answer> answer, openai_choic
       matcher_(options_.stops, options_.include_stop), thoughts_(options_.reasoning), thought_(options_.reasoning),
       calls_(options_.tools, options_.calls) {
   used_.prompt_tokens = options_.prompt_tokens;
+  if (options_.harmony) {
+    harmony_.emplace(*options_.harmony);
+    if (options_.counts_reasoning) counted_.emplace(*options_.harmony);
+  }
   if (options_.counts_reasoning) used_.reasoning_tokens = 0;
   characters_ = count_characters(options_.echo);
+}
+
+openai_choice::told openai_choice::tell(const std::string& text) {
+  if (harmony_) {
+    auto parts = harmony_->push(text);
+    return {std::move(parts.reasoning), {std::move(parts.text), std::move(parts.calls)}};
+  }
+  auto parts = thoughts_.push(text);
+  return {std::move(parts.reasoning), calls_.push(parts.text)};
+}
+
+openai_choice::told openai_choice::tell_last(const std::string& text) {
+  const auto add = [](openai::tool_parser::emission& to, openai::tool_parser::emission rest) {
+    for (auto& call : rest.calls) call.text_before += to.text.size();
+    to.text += rest.text;
+    std::move(rest.calls.begin(), rest.calls.end(), std::back_inserter(to.calls));
+  };
+  if (harmony_) {
+    auto out = tell(text);
+    auto rest = harmony_->finish();
+    out.reasoning += rest.reasoning;
+    add(out.said, {std::move(rest.text), std::move(rest.calls)});
+    return out;
+  }
+  auto parts = thoughts_.push(text);
+  auto last_parts = thoughts_.finish();
+  told out{parts.reasoning + last_parts.reasoning, calls_.push(parts.text + last_parts.text)};
+  add(out.said, calls_.finish());
+  return out;
+}
+
+/// Markers are tokens of their own in such vocabularies.
+void openai_choice::count_thought(std::string_view token) {
+  if (!counted_) return thought_.push(token);
+  const bool before = counted_->thinks();
+  (void)counted_->push(token);
+  if (before && counted_->thinks()) ++counted_tokens_;
 }
 
 void openai_choice::on_prompt_scores(std::vector<protocols::sampled_token> scores) {
@@ -308,7 +350,7 @@ bool openai_choice::on_tokens(std::span<const protocols::sampled_token> tokens, 
     if (options_.logprobs) logprobs_.push_back(describe(token, characters_));
     // By its own bytes, as constraints see it: stop strings hold text back, and the text of half a character comes
     // later.
-    thought_.push(options_.tokens->bytes(token.id));
+    count_thought(options_.tokens->bytes(token.id));
     const auto decoded = decoder_.feed(token.id);
     characters_ += count_characters(decoded);
     if (used_.completion_tokens <= options_.min_tokens) {
@@ -319,11 +361,10 @@ bool openai_choice::on_tokens(std::span<const protocols::sampled_token> tokens, 
     text += emitted.text;
     stopped_by_ = emitted.matched;
   }
-  if (used_.reasoning_tokens) used_.reasoning_tokens = thought_.tokens();
-  auto parts = thoughts_.push(text);
-  auto said = calls_.push(parts.text);
-  const bool says = !said.empty() || !parts.reasoning.empty() || !logprobs_.empty();
-  const bool wanted = says ? answer_->add(piece(std::move(said), std::move(parts.reasoning)), used_) : !answer_->over();
+  if (used_.reasoning_tokens) used_.reasoning_tokens = counted_ ? counted_tokens_ : thought_.tokens();
+  auto [reasoning, said] = tell(text);
+  const bool says = !said.empty() || !reasoning.empty() || !logprobs_.empty();
+  const bool wanted = says ? answer_->add(piece(std::move(said), std::move(reasoning)), used_) : !answer_->over();
   return wanted && !stopped_by_;
 }
 
@@ -345,18 +386,11 @@ void openai_choice::on_finished(protocols::finish_reason reason, const answer_us
     used_.rejected_prediction_tokens = usage.prediction_rejected + left_out;
   }
   thought_.finish();
-  if (used_.reasoning_tokens) used_.reasoning_tokens = thought_.tokens();
-  auto parts = thoughts_.push(tail);
-  auto last_parts = thoughts_.finish();
-  parts.reasoning += last_parts.reasoning;
-  auto said = calls_.push(parts.text + last_parts.text);
-  auto rest = calls_.finish();
-  for (auto& call : rest.calls) call.text_before += said.text.size();
-  said.text += rest.text;
-  said.calls.insert(said.calls.end(), rest.calls.begin(), rest.calls.end());
-  auto last = piece(std::move(said), std::move(parts.reasoning));
+  if (used_.reasoning_tokens) used_.reasoning_tokens = counted_ ? counted_tokens_ : thought_.tokens();
+  auto [reasoning, said] = tell_last(tail);
+  auto last = piece(std::move(said), std::move(reasoning));
   last.finish_reason = reason == protocols::finish_reason::length && !stopped_by_ ? "length" : "stop";
-  if (last.finish_reason == "stop" && options_.told_by_calls && calls_.calls() > 0) last.finish_reason = "tool_calls";
+  if (last.finish_reason == "stop" && options_.told_by_calls && calls_told() > 0) last.finish_reason = "tool_calls";
   if (options_.only_prompt) last.finish_reason = "length";
   if (stopped_by_ && options_.stops->asked_for(*stopped_by_)) last.stop_string = (*options_.stops)[*stopped_by_];
   last.stop_token = stop_token_;

@@ -4,6 +4,7 @@
 #include <godwit/gpu/model/tokenizer.hpp>
 #include <godwit/protocols/openai/answer_writer.hpp>
 #include <godwit/protocols/openai/error.hpp>
+#include <godwit/protocols/openai/harmony_parser.hpp>
 #include <godwit/protocols/openai/reasoning_splitter.hpp>
 #include <godwit/protocols/openai/response.hpp>
 #include <godwit/protocols/openai/stop_matcher.hpp>
@@ -16,6 +17,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace godwit::actors {
@@ -102,6 +104,9 @@ struct openai_choice_options {
   std::uint32_t prompt_tokens = 0;
   protocols::openai::tool_format tools = protocols::openai::tool_format::none; ///< how calls are written
   protocols::openai::tool_parser::options calls;
+  /// The answer is in harmony's channels, which tell what is thought and what is called; `reasoning` is off, and
+  /// `tools`.
+  std::optional<protocols::openai::harmony_parser::options> harmony;
   bool told_by_calls = true;   ///< an answer with calls ends with `tool_calls`
   std::string id;              ///< no other answer's, for the calls' ids
   bool short_call_ids = false; ///< Mistral's templates take no others back
@@ -121,6 +126,14 @@ public:
   [[nodiscard]] const protocols::openai::usage& used() const noexcept { return used_; }
 
 private:
+  struct told {
+    std::string reasoning;
+    protocols::openai::tool_parser::emission said;
+  };
+  [[nodiscard]] told tell(const std::string& text);
+  [[nodiscard]] told tell_last(const std::string& text);
+  [[nodiscard]] std::uint32_t calls_told() const noexcept { return harmony_ ? harmony_->calls() : calls_.calls(); }
+  void count_thought(std::string_view token);
   [[nodiscard]] protocols::openai::choice piece(protocols::openai::tool_parser::emission said, std::string reasoning);
   void told_later(std::vector<protocols::sampled_token> scores);
   [[nodiscard]] protocols::openai::token_choice describe(const protocols::sampled_token& token,
@@ -133,6 +146,9 @@ private:
   protocols::openai::reasoning_splitter thoughts_;
   protocols::openai::reasoning_counter thought_;
   protocols::openai::tool_parser calls_;
+  std::optional<protocols::openai::harmony_parser> harmony_; // in place of both
+  std::optional<protocols::openai::harmony_parser> counted_; // the same by tokens: stop strings hold text back
+  std::uint32_t counted_tokens_ = 0;
   std::vector<protocols::openai::token_choice> logprobs_; // not sent yet
   std::optional<std::size_t> stopped_by_;                 ///< which of the stop strings
   std::optional<std::int32_t> stop_token_;

@@ -478,9 +478,15 @@ void openai_edge::converse(openai::chat_request& parsed, call what, const http::
   if (auto error = take_objectives(request, what.objectives)) return refuse(*error, exchange, called);
   what.drawn = parsed.n;
   what.common = &parsed;
-  if (options_.model.tells_reasoning) what.reasoning = reasoning_behind(*prompt);
+  if (in_channels())
+    begin_in_channels(parsed, *prompt);
+  else if (options_.model.tells_reasoning)
+    what.reasoning = reasoning_behind(*prompt);
   what.prompts.push_back(*std::move(prompt));
   what.chat = &parsed;
+  for (const auto* marker : {"<|return|>", "<|call|>"}) // whatever the files say of the ends of answers
+    if (const auto end = in_channels() ? options_.model.tokens->find(marker) : std::nullopt)
+      what.template_stops.push_back(*end);
   if (const auto end = options_.model.tokens->find(openai::chatml_end);
       end && options_.model.chat->writes(openai::chatml_end))
     what.template_stops.push_back(*end);
@@ -600,13 +606,34 @@ void openai_edge::call_tools(const openai::chat_request& request, openai_choice_
   text.told_by_calls = request.choice == tool_choice::required; // as OpenAI has it
 }
 
-protocols::reasoning_start openai_edge::reasoning_behind(const std::vector<protocols::token_id>& prompt) const {
-  constexpr std::size_t marker_tokens_max = 16; // with the white space behind it
-  const auto& tokens = *options_.model.tokens;
+bool openai_edge::in_channels() const noexcept { return options_.model.chat->calls() == openai::tool_format::harmony; }
+
+/// A schema binds an answer from its first token on, and what comes first in channels is a header: so this one is the
+/// prompt's.
+void openai_edge::begin_in_channels(const openai::chat_request& request,
+                                    std::vector<protocols::token_id>& prompt) const {
+  if (!request.sampling.constrained()) return;
+  if (openai::harmony_parser::behind(end_of(prompt), request.continue_final_message) !=
+      openai::harmony_parser::start::header)
+    return;
+  const auto opening = request.choice == openai::tool_choice::named
+                           ? openai::harmony_parser::opening_of_call(request.chosen_tool)
+                           : openai::harmony_parser::opening_of_text();
+  const auto ids = options_.model.tokens->encode(opening, true);
+  prompt.insert(prompt.end(), ids.begin(), ids.end());
+}
+
+/// Of its text so much as may have a marker in it, with the white space behind it.
+std::string openai_edge::end_of(const std::vector<protocols::token_id>& prompt) const {
+  constexpr std::size_t marker_tokens_max = 16;
   std::string end;
   for (auto i = prompt.size() - std::min(prompt.size(), marker_tokens_max); i < prompt.size(); ++i)
-    end += tokens.bytes(prompt[i]);
-  return openai::reasoning_splitter::behind(end);
+    end += options_.model.tokens->bytes(prompt[i]);
+  return end;
+}
+
+protocols::reasoning_start openai_edge::reasoning_behind(const std::vector<protocols::token_id>& prompt) const {
+  return openai::reasoning_splitter::behind(end_of(prompt));
 }
 
 std::shared_ptr<const openai::stop_patterns> openai_edge::stops_of(const call& what) const {
@@ -633,7 +660,15 @@ openai_choice_options openai_edge::text_of(const call& what, std::size_t prompt,
   if (what.chat != nullptr) call_tools(*what.chat, text);
   text.reasoning = what.reasoning;
   text.counts_prediction = what.chat != nullptr && !what.chat->prediction.empty();
-  text.counts_reasoning = what.chat != nullptr && options_.model.tells_reasoning;
+  text.counts_reasoning = what.chat != nullptr && (options_.model.tells_reasoning || in_channels());
+  if (what.chat != nullptr && in_channels() && !common.sampling.constrained()) {
+    text.harmony.emplace();
+    text.harmony->where =
+        openai::harmony_parser::behind(end_of(what.prompts[prompt]), what.chat->continue_final_message);
+    text.harmony->takes_calls = text.tools != openai::tool_format::none;
+    text.harmony->calls_max = text.calls.calls_max;
+    text.skip_special_tokens = false;
+  }
   if (text.reasoning != protocols::reasoning_start::off) { // its markers are special tokens in some vocabularies
     const auto marker = text.tokens->find(protocols::grammar::reasoning_tracker::opening);
     if (marker && text.tokens->is_special(*marker)) text.skip_special_tokens = false;

@@ -58,7 +58,8 @@ gpu::cuda::loaded_backend use_devices(std::shared_ptr<gpu::cuda::cuda_backend> f
 }
 
 std::string lacking_on_gpus(const gpu::model::config& model) {
-  return model.kind == gpu::model::family::gemma3 ? model.architecture : "";
+  const bool lacking = model.kind == gpu::model::family::gemma3 || model.kind == gpu::model::family::gpt_oss;
+  return lacking ? model.architecture : "";
 }
 
 protocols::expected<chosen_device, start_error>

@@ -65,6 +65,8 @@ std::uint64_t parameters_with(const model::config& c, std::uint32_t experts) noe
   if (c.qk_norm) layer += 2 * std::uint64_t{c.head_size};
   if (c.output_bias) layer += hidden;
   if (c.mlp_bias) layer += 2 * std::uint64_t{c.intermediate} + hidden;
+  if (c.mixture.biased) layer += experts * (2 * std::uint64_t{c.intermediate} + hidden) + c.mixture.experts;
+  if (c.sinks) layer += c.heads;
   const auto embeddings = std::uint64_t{c.vocabulary} * hidden * (c.tied_embeddings ? 1 : 2);
   return embeddings + c.layers * layer + hidden;
 }
@@ -117,6 +119,7 @@ std::string table_of(const model::model_directory& m) {
     rows.emplace_back("experts", fmt::format("{} a layer, {} for each token; {} parameters compute it",
                                              c.mixture.experts, c.mixture.chosen, in_words(parameters_for_a_token(c))));
   if (c.sliding_window) rows.emplace_back("sliding window", window_in_words(c));
+  if (c.sinks) rows.emplace_back("attention sinks", "one a head");
   if (c.window_rope) rows.emplace_back("of these layers", "rotary embedding of " + rope_in_words(*c.window_rope));
   if (model::leaves_images_aside(c)) rows.emplace_back("left aside", "what sees images: texts alone are answered");
   auto out = std::string{};

@@ -22,6 +22,8 @@ coding coding_of(const tensor_rows& part) {
   const bool by_halves = !by_tiles && is.group != 0 && is.group % half_depth == 0;
   if ((!by_tiles && !by_halves) || part.first_column % tile_depth != 0) return coding::none;
   const bool four = is.kind == model::coding::int4;
+  if (is.kind == model::coding::fp4)
+    return !by_tiles || is.zeros || is.offsets ? coding::none : is.by_sums_of_codes ? coding::dot_fp4 : coding::fp4;
   if (is.by_sums_of_codes) {
     if (is.kind == model::coding::e4m3 || (by_halves && is.offsets != four)) return coding::none;
     if (four && !is.offsets) return by_tiles && is.zeros ? coding::dot4 : coding::none;
@@ -114,7 +116,9 @@ void unpack_coded_row(coding code, storage kind, const std::byte* packed, std::u
       const auto [place, bit] = place_of(code, c, k);
       const auto byte = std::to_integer<std::uint8_t>(tile[is.codes_at() + place]);
       float value = 0;
-      if (is.four_bits)
+      if (code == coding::fp4 || code == coding::dot_fp4)
+        value = static_cast<float>(fp4_halves[byte >> bit & 15U] + is.zero); // which is taken off again
+      else if (is.four_bits)
         value = static_cast<float>((byte >> bit & 15U));
       else if (rounds_activations(code))
         value = static_cast<float>(byte);

@@ -402,6 +402,7 @@ void forward_pass::attend_rows(const thread_scratch& own, const query_piece& pie
   job.window = parts_.model.layers[layer].window;
   job.head_size = c.head_size;
   job.scale = scale_;
+  if (const auto* sinks = parts_.model.layers[layer].sinks) job.sinks = sinks + std::size_t{head} * group_;
   job.out = parts_.memory.attended;
   job.out_rows = plan_.rows;
   job.out_width = parts_.model.attention_width;
@@ -456,8 +457,9 @@ bool forward_pass::layer(team::member& self, std::uint32_t index) {
     product(self, w.router, a, plan_.rows, std::nullopt,
             [&](std::uint32_t row, std::uint32_t rows, std::uint32_t panel, std::uint32_t panels, const float* y,
                 std::size_t stride) {
-              parts_.kernels.copy(memory.router + std::size_t{row} * memory.router_stride + panel * lanes,
-                                  memory.router_stride, y, stride, nullptr, rows, panels * lanes);
+              parts_.kernels.copy(
+                  memory.router + std::size_t{row} * memory.router_stride + panel * lanes, memory.router_stride, y,
+                  stride, w.router.bias != nullptr ? w.router.bias + panel * lanes : nullptr, rows, panels * lanes);
             });
     self.barrier();
     return mixture(self, w, a);
@@ -465,8 +467,7 @@ bool forward_pass::layer(team::member& self, std::uint32_t index) {
   product(self, w.mlp.gate_up, a, plan_.rows, adapted_product{index, layer_product::gate_up},
           [&](std::uint32_t row, std::uint32_t rows, std::uint32_t panel, std::uint32_t panels, const float* y,
               std::size_t stride) {
-            swiglu_job job;
-            job.gate = gate_of(parts_.model.config);
+            auto job = gated_by(parts_.model.config);
             job.y = y;
             job.y_stride = stride;
             job.bias = w.mlp.gate_up.bias != nullptr ? w.mlp.gate_up.bias + panel * lanes : nullptr;

@@ -25,8 +25,15 @@
 
 namespace godwit::gpu::cpu {
 
-[[nodiscard]] inline gate_kind gate_of(const model::config& config) noexcept {
-  return config.gate == model::activation::gelu_tanh ? gate_kind::gelu_tanh : gate_kind::silu;
+/// How a model's MLPs gate; the rest of the job is not told yet.
+[[nodiscard]] inline swiglu_job gated_by(const model::config& config) noexcept {
+  swiglu_job job;
+  if (config.gate == model::activation::gelu_tanh) job.gate = gate_kind::gelu_tanh;
+  if (config.gate != model::activation::clamped) return job;
+  job.gate = gate_kind::clamped;
+  job.limit = static_cast<float>(config.gate_limit);
+  job.slope = static_cast<float>(config.gate_slope);
+  return job;
 }
 
 /// What a forward pass works with; all of it outlives the pass.

@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <utility>
 #include <vector>
 
@@ -24,6 +25,12 @@ struct tensor_rows {
     const std::uint64_t bytes = tensor->bytes / tensor->shape[0];
     const std::uint64_t columns = tensor->shape.size() > 1 ? tensor->shape[1] : 1;
     return tensor->data + (first + index) * bytes + first_column * (bytes / columns);
+  }
+  /// Values of a row of a matrix that lies in another order.
+  void copy_row(std::uint64_t index, std::uint32_t depth, std::byte* to) const {
+    const std::size_t size = model::bytes_of(tensor->type), step = tensor->column_step * size;
+    const auto* from = tensor->at(first + index, first_column);
+    for (std::uint32_t k = 0; k < depth; ++k, from += step, to += size) std::memcpy(to, from, size);
   }
 };
 [[nodiscard]] inline tensor_rows all_of(const model::tensor_view* tensor) { return {tensor, 0, tensor->shape[0], 0}; }
@@ -53,6 +60,11 @@ struct matrix_source {
       column -= parts[part].count;
     }
     return {parts.size(), 0};
+  }
+  /// Null where all rows lie as they are read.
+  [[nodiscard]] const tensor_rows* turned_part(std::uint64_t column) const {
+    const auto which = locate(column).first;
+    return which < parts.size() && !parts[which].tensor->row_major() ? &parts[which] : nullptr;
   }
   [[nodiscard]] source_row row(std::uint64_t column) const {
     const auto [part, row] = locate(column);

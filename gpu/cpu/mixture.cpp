@@ -72,10 +72,10 @@ void forward_pass::raise_experts(team::member& self, const packed_layer& w) cons
     std::byte* const out = parts_.memory.inner + std::size_t{of.first} * model.mlp_width * value;
     for_rows(job, of, given, parts_.memory.gemm_rows(), [&](const gemm_job& some, std::uint32_t row) {
       matrix.multiply(some, first, some.panels, parts_.kernels.gemm);
-      swiglu_job gated;
-      gated.gate = gate_of(model.config);
+      auto gated = gated_by(model.config);
       gated.y = some.y;
       gated.y_stride = some.y_stride;
+      gated.bias = matrix.bias != nullptr ? matrix.bias + std::size_t{first} * lanes : nullptr;
       gated.panels = some.panels;
       gated.first_row = row;
       gated.y_rows = some.rows;
@@ -118,7 +118,9 @@ void forward_pass::lower_experts(team::member& self, const packed_layer& w, floa
         for (std::uint32_t r = 0; r < some.rows; ++r) {
           const auto entry = of.first + row + r;
           float* const y = some.y + r * some.y_stride;
-          for (std::uint32_t c = 0; c < some.panels * lanes; ++c) y[c] *= weights[entry];
+          const float* const bias = matrix.bias != nullptr ? matrix.bias + std::size_t{first} * lanes : nullptr;
+          for (std::uint32_t c = 0; c < some.panels * lanes; ++c)
+            y[c] = (bias != nullptr ? y[c] + bias[c] : y[c]) * weights[entry];
           parts_.kernels.add(to + std::size_t{rows[entry]} * model.width + std::size_t{first} * lanes, model.width, y,
                              some.y_stride, nullptr, 1, some.panels * lanes);
         }

@@ -102,10 +102,15 @@ model_tensors find_tensors(const model::config& c, const model::weights& weights
     l.router = tensors.get_if(experts > 0, model::router_name(c, i) + ".weight", {experts, hidden});
     for (std::uint32_t expert = 0; expert < experts; ++expert) {
       const auto names = model::names_of_expert(c, i, expert);
-      l.experts.push_back({tensors.get(names.gate + ".weight", {inner, hidden}),
-                           tensors.get(names.up + ".weight", {inner, hidden}),
-                           tensors.get(names.down + ".weight", {hidden, inner})});
+      const bool biased = c.mixture.biased;
+      l.experts.push_back(
+          {tensors.get(names.gate + ".weight", {inner, hidden}), tensors.get(names.up + ".weight", {inner, hidden}),
+           tensors.get(names.down + ".weight", {hidden, inner}), tensors.get_if(biased, names.gate + ".bias", {inner}),
+           tensors.get_if(biased, names.up + ".bias", {inner}),
+           tensors.get_if(biased, names.down + ".bias", {hidden})});
     }
+    l.router_bias = tensors.get_if(experts > 0 && c.mixture.biased, model::router_name(c, i) + ".bias", {experts});
+    l.sinks = tensors.get_if(c.sinks, attention + "sinks", {c.heads});
     l.query_bias = tensors.get_if(c.qkv_bias, attention + "q_proj.bias", {queries});
     l.key_bias = tensors.get_if(c.qkv_bias, attention + "k_proj.bias", {keys});
     l.value_bias = tensors.get_if(c.qkv_bias, attention + "v_proj.bias", {keys});

@@ -12,6 +12,7 @@ namespace godwit::gpu::cpu {
 
 struct expert_tensors {
   const model::tensor_view *gate, *up, *down;
+  const model::tensor_view *gate_bias, *up_bias, *down_bias; ///< null: none
 };
 
 /// The tensors of one layer, checked. Biases and the norms of heads are null where the model has none; of a mixture of
@@ -21,7 +22,8 @@ struct layer_tensors {
   const model::tensor_view *query_bias, *key_bias, *value_bias, *output_bias, *gate_bias, *up_bias, *down_bias;
   const model::tensor_view *attention_norm, *query_norm, *key_norm, *mlp_norm;
   const model::tensor_view *attention_post_norm, *mlp_post_norm; ///< null: what is added is not normed
-  const model::tensor_view* router;
+  const model::tensor_view* sinks;                               ///< null: none
+  const model::tensor_view *router, *router_bias;
   std::vector<expert_tensors> experts;
 };
 

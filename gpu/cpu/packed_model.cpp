@@ -51,10 +51,17 @@ public:
       }
       layer.output = matrix(space, columns_of(t.output, queries, t.output_bias), queries.count);
       if (c.post_norms) layer.attention_post_norm = norm(space, t.attention_post_norm, model_.width);
+      if (c.sinks) layer.sinks = sinks(space, t.sinks, queries);
       layer.mlp_norm = norm(space, t.mlp_norm, model_.width);
-      if (c.mixture.experts == 0) layer.mlp = mlp(space, {t.gate, t.up, t.down}, inner, &t);
-      if (c.mixture.experts > 0) layer.router = matrix(space, {{all_of(t.router)}, false, {}}, c.hidden);
-      for (const auto& expert : t.experts) layer.experts.push_back(mlp(space, expert, inner, nullptr));
+      const bool biased = c.mixture.biased;
+      if (c.mixture.experts == 0)
+        layer.mlp = mlp(space, {t.gate, t.up, t.down, t.gate_bias, t.up_bias, t.down_bias}, inner);
+      else
+        layer.router = matrix(space, {{all_of(t.router)}, false, some_if(biased, {t.router_bias})}, c.hidden);
+      for (auto expert : t.experts) {
+        if (model_.part.rank != 0) expert.down_bias = nullptr; // of the sum, which has it once
+        layer.experts.push_back(mlp(space, expert, inner));
+      }
       if (c.post_norms) layer.mlp_post_norm = norm(space, t.mlp_post_norm, model_.width);
       model_.layers.push_back(layer);
       model_.layer_bytes.push_back(space.used() - before);
@@ -82,14 +89,19 @@ private:
     return source;
   }
 
-  /// `of`: the layer, for its biases; null: an expert, which has none.
-  packed_mlp mlp(memory_layout& space, const expert_tensors& t, tensor_parallel::range inner, const layer_tensors* of) {
+  static std::vector<tensor_rows> some_if(bool wanted, std::initializer_list<const tensor_view*> tensors) {
+    std::vector<tensor_rows> out;
+    for (const auto* tensor : tensors)
+      if (wanted) out.push_back(all_of(tensor));
+    return out;
+  }
+
+  packed_mlp mlp(memory_layout& space, const expert_tensors& t, tensor_parallel::range inner) {
     matrix_source gate_up{{some_of(t.gate, inner), some_of(t.up, inner)}, true, {}};
-    const bool biased = of != nullptr && model_.config.mlp_bias;
-    if (biased) gate_up.biases = {some_of(of->gate_bias, inner), some_of(of->up_bias, inner)};
+    if (t.gate_bias != nullptr) gate_up.biases = {some_of(t.gate_bias, inner), some_of(t.up_bias, inner)};
     packed_mlp out;
     out.gate_up = matrix(space, gate_up, model_.config.hidden);
-    out.down = matrix(space, columns_of(t.down, inner, biased ? of->down_bias : nullptr), inner.count);
+    out.down = matrix(space, columns_of(t.down, inner, t.down_bias), inner.count);
     return out;
   }
 
@@ -156,16 +168,24 @@ private:
       return pack_coded_panel(code, rows, depth, to);
     }
     source_row rows[lanes];
-    std::vector<std::byte> decoded(coded ? std::size_t{lanes} * depth * bytes_of(kind) : 0);
+    const auto turned = [&](std::uint32_t c) { return source.turned_part(column + c); };
+    bool copied = coded;
+    for (std::uint32_t c = 0; c < lanes; ++c) copied = copied || turned(c) != nullptr;
+    std::vector<std::byte> decoded(copied ? std::size_t{lanes} * depth * sizeof(float) : 0);
     std::vector<float> room;
     for (std::uint32_t c = 0; c < lanes; ++c) {
+      auto* const own = decoded.data() + (copied ? std::size_t{c} * depth * sizeof(float) : 0);
       const auto from = coded ? coded_row_of(source, column + c) : coded_row{};
-      if (from.of == nullptr) {
+      const auto* const part = turned(c);
+      if (from.of != nullptr) {
+        decode_row(from, kind, depth, room, own);
+        rows[c] = {own, type_of(kind)};
+      } else if (const auto row = source.locate(column + c).second; part != nullptr && row < part->count) {
+        part->copy_row(row, depth, own);
+        rows[c] = {own, part->tensor->type};
+      } else {
         rows[c] = source.row(column + c);
-        continue;
       }
-      rows[c] = {decoded.data() + std::size_t{c} * depth * bytes_of(kind), type_of(kind)};
-      decode_row(from, kind, depth, room, decoded.data() + std::size_t{c} * depth * bytes_of(kind));
     }
     pack_panel(kind, rows, depth, to);
   }
@@ -176,6 +196,13 @@ private:
     if (to == nullptr) return to;
     widen_values(tensor->type, tensor->data, to, tensor->shape[0]);
     for (std::uint64_t i = 0; model_.config.norms_less_one && i < tensor->shape[0]; ++i) to[i] += 1.0F;
+    return to;
+  }
+
+  const float* sinks(memory_layout& space, const tensor_view* tensor, tensor_parallel::range queries) {
+    const auto size = model_.config.head_size, heads = queries.count / size;
+    auto* to = reinterpret_cast<float*>(space.take(std::uint64_t{heads} * sizeof(float)));
+    if (to != nullptr) widen_values(tensor->type, all_of(tensor).row(queries.first / size), to, heads);
     return to;
   }
 

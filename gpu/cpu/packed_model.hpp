@@ -72,7 +72,7 @@ struct packed_matrix {
 /// An MLP: the layer's only one, or an expert.
 struct packed_mlp {
   packed_matrix gate_up; ///< panels gate, up, gate, up ...
-  packed_matrix down;
+  packed_matrix down;    ///< the bias of an expert is of one part of the model only, where sums are of several
 };
 
 /// Where a layer's KV and its part of an adapter are: with the part of the model that it was packed for, whichever
@@ -91,6 +91,7 @@ struct packed_layer {
   const float* attention_norm = nullptr;
   const float* query_norm = nullptr; ///< of a head, padded to a multiple of 32; null: none
   const float* key_norm = nullptr;
+  const float* sinks = nullptr; ///< a score for each query head; null: none
   const float* mlp_norm = nullptr;
   const float* attention_post_norm = nullptr; ///< of what attention adds; null: it is not normed
   const float* mlp_post_norm = nullptr;

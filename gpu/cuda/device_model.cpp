@@ -90,6 +90,9 @@ void check_sizes(const model::config& c) {
   if (c.kind == model::family::gemma3)
     throw std::runtime_error("config.json: architectures: the CUDA kernels have no " + c.architecture +
                              " (norms of what is added, windows in some layers); --device cpu serves this model");
+  if (c.kind == model::family::gpt_oss)
+    throw std::runtime_error("config.json: architectures: the CUDA kernels have no " + c.architecture +
+                             " (sinks, biases of experts, windows in some layers); --device cpu serves this model");
   divides("hidden_size", c.hidden, multiple);
   divides(c.kind == model::family::qwen3_moe ? "moe_intermediate_size" : "intermediate_size", c.intermediate, multiple);
   constexpr std::array head_sizes{16U, 32U, 64U, 80U, 96U, 128U};

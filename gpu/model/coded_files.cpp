@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstring>
 #include <utility>
 
@@ -23,6 +24,12 @@ std::uint32_t bits_of(std::uint32_t word, std::uint64_t which, std::uint32_t bit
   return word >> (which * bits) & ((1U << bits) - 1U);
 }
 std::uint64_t parts_of(std::uint64_t whole, std::uint64_t part) { return whole / part + (whole % part != 0 ? 1 : 0); }
+
+std::string in_words(std::string_view type, std::span<const std::uint64_t> shape) {
+  std::string text = std::string(type) + " [";
+  for (const auto size : shape) text += (text.back() == '[' ? "" : ", ") + std::to_string(size);
+  return text + "]";
+}
 
 /// Finds the tensors of one matrix, and says what is wrong with them.
 class tensors_of_matrix {
@@ -45,11 +52,12 @@ public:
   [[nodiscard]] stored_tensor get(std::string_view part, std::string_view type,
                                   std::initializer_list<std::uint64_t> shape) {
     const auto found = get(part);
-    if (found.type != type || !std::ranges::equal(found.shape, shape)) wrong(part, found, spell(type, shape));
+    if (found.type != type || !std::ranges::equal(found.shape, shape))
+      wrong(part, found, in_words(type, std::span(shape.begin(), shape.size())));
     return found;
   }
   [[noreturn]] void wrong(std::string_view part, const stored_tensor& is, const std::string& wanted) const {
-    throw model_error(file_, in_quotes(layer_ + "." + std::string(part)) + " is " + spell(is.type, is.shape) +
+    throw model_error(file_, in_quotes(layer_ + "." + std::string(part)) + " is " + in_words(is.type, is.shape) +
                                  ", which should be " + wanted);
   }
   /// Those that may be there and are not wanted: scales of activations and of KV, which are not quantized here.
@@ -59,15 +67,6 @@ public:
   [[nodiscard]] std::vector<std::string> names() && { return std::move(names_); }
 
 private:
-  static std::string spell(std::string_view type, std::span<const std::uint64_t> shape) {
-    std::string text = std::string(type) + " [";
-    for (const auto size : shape) text += (text.back() == '[' ? "" : ", ") + std::to_string(size);
-    return text + "]";
-  }
-  static std::string spell(std::string_view type, std::initializer_list<std::uint64_t> shape) {
-    return spell(type, std::span(shape.begin(), shape.size()));
-  }
-
   std::string layer_;
   const stored_lookup& find_;
   const std::string& file_;
@@ -390,7 +389,65 @@ std::unique_ptr<coded_matrix> awq_of_matrix(const quantization_config& by, tenso
                                       stored_floats(tensors, "scales", scales));
 }
 
+/// Some rows of an expert.
+class mxfp4_matrix final : public coded_matrix {
+public:
+  static constexpr std::uint64_t group = 32, group_bytes = 16;
+
+  mxfp4_matrix(shape of, std::span<const std::byte> blocks, std::span<const std::byte> scales, strided_rows rows)
+      : coded_matrix(of), blocks_(blocks), scales_(scales), rows_(rows) {}
+  void codes(std::uint64_t row, std::uint64_t first, std::span<std::uint8_t> out) const override {
+    const auto* const from = blocks_.data() + group_of(row, 0) * group_bytes;
+    for (std::size_t i = 0; i < out.size(); ++i) {
+      const auto two = std::to_integer<std::uint8_t>(from[(first + i) / 2]);
+      out[i] = (first + i) % 2 == 0 ? two & 15U : static_cast<std::uint8_t>(two >> 4U);
+    }
+  }
+  [[nodiscard]] unit unit_of(std::uint64_t row, std::uint64_t column) const override {
+    const auto exponent = std::to_integer<int>(scales_[group_of(row, column)]);
+    return {std::ldexp(1.0F, exponent - 128)}; // of halves
+  }
+  [[nodiscard]] std::vector<std::span<const std::byte>> sources() const override { return {blocks_, scales_}; }
+
+private:
+  [[nodiscard]] std::uint64_t group_of(std::uint64_t row, std::uint64_t column) const {
+    return (rows_.first + row * rows_.step) * (dimensions().columns / group) + column / group;
+  }
+
+  std::span<const std::byte> blocks_, scales_; ///< of the expert
+  strided_rows rows_;
+};
+
 } // namespace
+
+std::optional<mxfp4_experts> find_mxfp4(const std::string& name, std::uint64_t experts, std::uint64_t rows,
+                                        std::uint64_t columns, const stored_lookup& find, const std::string& file) {
+  const auto blocks = find(name + "_blocks"), scales = find(name + "_scales");
+  if (!blocks && !scales) return std::nullopt;
+  const auto wrong = [&](const char* part, const std::string& why) {
+    throw model_error(file, in_quotes(name + part) + why);
+  };
+  if (!blocks) wrong("_blocks", " is missing, of which there is " + in_quotes(name + "_scales"));
+  if (!scales) wrong("_scales", " is missing, without which its weights mean nothing");
+  if (columns % mxfp4_matrix::group != 0)
+    wrong("_blocks", " is of groups of 32 columns, and config.json makes them " + std::to_string(columns));
+  const auto check = [&](const char* part, const stored_tensor& is, const std::vector<std::uint64_t>& shape) {
+    if (is.type != "U8" || !std::ranges::equal(is.shape, shape))
+      wrong(part, " is " + in_words(is.type, is.shape) + ", which should be " + in_words("U8", shape));
+  };
+  const auto groups = columns / mxfp4_matrix::group;
+  check("_blocks", *blocks, {experts, rows, groups, mxfp4_matrix::group_bytes});
+  check("_scales", *scales, {experts, rows, groups});
+  return mxfp4_experts{*blocks, *scales, rows, columns};
+}
+
+std::unique_ptr<coded_matrix> mxfp4_matrix_of(const mxfp4_experts& all, std::uint64_t expert, strided_rows rows) {
+  const auto scales = all.rows * (all.columns / mxfp4_matrix::group);
+  return std::make_unique<mxfp4_matrix>(
+      coded_matrix::shape{coding::fp4, rows.count, all.columns, mxfp4_matrix::group},
+      all.blocks.bytes.subspan(expert * scales * mxfp4_matrix::group_bytes, scales * mxfp4_matrix::group_bytes),
+      all.scales.bytes.subspan(expert * scales, scales), rows);
+}
 
 found_matrix find_coded(const quantization_config& by, const std::string& layer, std::uint64_t rows,
                         std::uint64_t columns, const stored_lookup& find, const std::string& file) {

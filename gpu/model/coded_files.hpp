@@ -46,4 +46,22 @@ struct found_matrix {
 [[nodiscard]] found_matrix find_coded(const quantization_config& by, const std::string& layer, std::uint64_t rows,
                                       std::uint64_t columns, const stored_lookup& find, const std::string& file);
 
+/// The floats of four bits that gpt-oss's files have of some rows of all experts of a layer (quant_method "mxfp4"):
+/// NAME_blocks [experts][rows][columns / 32][16], of two values a byte with the first in the lower bits, and
+/// NAME_scales [experts][rows][columns / 32], of which a byte e means 2^(e - 127).
+struct mxfp4_experts {
+  stored_tensor blocks, scales;
+  std::uint64_t rows = 0, columns = 0; ///< of an expert
+};
+/// Absent: the files have no such codes. Throws model_error where they are not of that type and shape.
+[[nodiscard]] std::optional<mxfp4_experts> find_mxfp4(const std::string& name, std::uint64_t experts,
+                                                      std::uint64_t rows, std::uint64_t columns,
+                                                      const stored_lookup& find, const std::string& file);
+/// `count` rows of an expert, from `first` on every `step`.
+struct strided_rows {
+  std::uint64_t first = 0, step = 1, count = 0;
+};
+[[nodiscard]] std::unique_ptr<coded_matrix> mxfp4_matrix_of(const mxfp4_experts& all, std::uint64_t expert,
+                                                            strided_rows rows);
+
 } // namespace godwit::gpu::model

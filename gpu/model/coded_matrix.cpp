@@ -22,6 +22,8 @@ std::string to_string(coding kind) {
     return "int8";
   case coding::e4m3:
     return "fp8";
+  case coding::fp4:
+    return "fp4";
   }
   return "?";
 }
@@ -54,6 +56,7 @@ void coded_matrix::values(std::uint64_t row, std::uint64_t first, std::span<floa
       if (i == 0 || column % group == 0) in = unit_of(row, column);
       const auto code = some[i];
       const auto plain = shape_.kind == coding::e4m3   ? widen_e4m3(code)
+                         : shape_.kind == coding::fp4  ? static_cast<float>(halves_of_fp4[code & 15U])
                          : shape_.kind == coding::int8 ? static_cast<float>(static_cast<std::int8_t>(code) - in.zero)
                                                        : static_cast<float>(static_cast<std::int32_t>(code) - in.zero);
       out[done + i] = shape_.offsets ? std::fma(plain, in.scale, in.offset) : plain * in.scale;

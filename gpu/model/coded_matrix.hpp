@@ -2,6 +2,7 @@
 
 #include <godwit/gpu/model/weights.hpp>
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -14,8 +15,12 @@ namespace godwit::gpu::model {
 enum class coding : std::uint8_t {
   int4, ///< 0 to 15
   int8, ///< -128 to 127
-  e4m3  ///< a float of 8 bits, the largest of which is 448
+  e4m3, ///< a float of 8 bits, the largest of which is 448
+  fp4   ///< a float of 4 bits (E2M1), counted in halves: `halves_of_fp4`
 };
+
+/// What the floats of four bits are, in halves, so that all are whole: 0, 1/2, 1, 3/2, 2, 3, 4, 6, and those below 0.
+inline constexpr std::array<std::int8_t, 16> halves_of_fp4{0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
 
 /// A float of 8 bits: sign, four bits of exponent, three of mantissa. Neither infinities nor, here, anything that is no
 /// number: weights have none.
@@ -73,7 +78,7 @@ private:
   std::uint64_t first_;
 };
 
-/// "int4", "int8", "fp8".
+/// "int4", "int8", "fp8", "fp4".
 [[nodiscard]] std::string to_string(coding kind);
 
 } // namespace godwit::gpu::model

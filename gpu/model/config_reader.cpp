@@ -2,6 +2,7 @@
 
 #include "model/config_limits.hpp"
 #include "model/gemma_reader.hpp"
+#include "model/gpt_oss_reader.hpp"
 #include "model/json_reader.hpp"
 #include "model/quantization_reader.hpp"
 #include "model/rope_reader.hpp"
@@ -19,10 +20,11 @@ namespace json = boost::json;
 
 namespace {
 
-// transformers' MistralConfig, Qwen3Config and Gemma3TextConfig, when the key is absent
+// transformers' MistralConfig, Qwen3Config, Gemma3TextConfig and GptOssConfig, when the key is absent
 constexpr std::uint32_t mistral_default_window = 4096;
 constexpr std::uint32_t qwen3_default_head_size = 128;
 constexpr std::uint32_t gemma3_default_head_size = 256;
+constexpr std::uint32_t gpt_oss_default_head_size = 64;
 
 struct known_architecture {
   std::string_view name;
@@ -36,10 +38,12 @@ constexpr std::array architectures{known_architecture{"LlamaForCausalLM", family
                                    known_architecture{"Qwen3MoeForCausalLM", family::qwen3_moe},
                                    known_architecture{"Phi3ForCausalLM", family::phi3},
                                    known_architecture{"Gemma3ForCausalLM", family::gemma3},
-                                   known_architecture{"Gemma3ForConditionalGeneration", family::gemma3}};
+                                   known_architecture{"Gemma3ForConditionalGeneration", family::gemma3},
+                                   known_architecture{"GptOssForCausalLM", family::gpt_oss}};
 constexpr auto supported_architectures =
     "supported: LlamaForCausalLM, MistralForCausalLM, MixtralForCausalLM, Qwen2ForCausalLM, Qwen3ForCausalLM, "
-    "Qwen3MoeForCausalLM, Phi3ForCausalLM, Gemma3ForCausalLM, Gemma3ForConditionalGeneration (its text)";
+    "Qwen3MoeForCausalLM, Phi3ForCausalLM, Gemma3ForCausalLM, Gemma3ForConditionalGeneration (its text), "
+    "GptOssForCausalLM";
 
 void read_architecture(const json_reader& in, config& out) {
   const auto* names = in.array("architectures");
@@ -71,6 +75,13 @@ struct absent_sizes {
 /// The others' defaults, too, are numbers that fit one model; but Gemma 3's files leave out what they agree with.
 constexpr absent_sizes gemma3_sizes{262208, 2304, 9216, 26, 8, 4, 131072}; // transformers' Gemma3TextConfig
 
+/// Where a file says nothing of a head's size; 0: what the heads share of the hidden size.
+std::uint32_t absent_head_size(family kind) {
+  if (kind == family::gemma3) return gemma3_default_head_size;
+  if (kind == family::gpt_oss) return gpt_oss_default_head_size;
+  return kind == family::qwen3 ? qwen3_default_head_size : 0;
+}
+
 void read_sizes(const json_reader& in, config& out) {
   const auto absent = out.kind == family::gemma3 ? gemma3_sizes : absent_sizes{};
   const auto size = [&in](const char* name, std::uint32_t most, std::uint32_t otherwise) {
@@ -86,9 +97,8 @@ void read_sizes(const json_reader& in, config& out) {
   out.kv_heads = size("num_key_value_heads", heads_max, as_heads ? out.heads : absent.kv_heads);
   if (out.heads % out.kv_heads != 0)
     in.fail("num_key_value_heads", "must divide num_attention_heads (" + std::to_string(out.heads) + ")");
-  if (in.has("head_dim") || out.kind == family::qwen3 || out.kind == family::gemma3) {
-    out.head_size = in.count("head_dim", 2, head_size_max,
-                             out.kind == family::gemma3 ? gemma3_default_head_size : qwen3_default_head_size);
+  if (const auto usual = absent_head_size(out.kind); in.has("head_dim") || usual != 0) {
+    out.head_size = in.count("head_dim", 2, head_size_max, usual);
   } else {
     if (out.hidden % out.heads != 0)
       in.fail("num_attention_heads", "must divide hidden_size (" + std::to_string(out.hidden) + ")");
@@ -99,7 +109,8 @@ void read_sizes(const json_reader& in, config& out) {
             "must be even and at most " + std::to_string(head_size_max) + ", is " + std::to_string(out.head_size));
   out.positions_max = size("max_position_embeddings", positions_limit, absent.positions);
   out.rms_norm_epsilon =
-      in.number("rms_norm_eps", 0.0, 1.0, out.kind == family::mixtral || out.kind == family::phi3 ? 1e-5 : 1e-6);
+      in.number("rms_norm_eps", 0.0, 1.0,
+                out.kind == family::mixtral || out.kind == family::phi3 || out.kind == family::gpt_oss ? 1e-5 : 1e-6);
 }
 
 /// Qwen3-MoE may have a plain MLP in some of its layers.
@@ -238,6 +249,8 @@ config read_config(const file_source& files, bool& type_given) {
   read_sizes(in, out);
   if (out.kind == family::gemma3) {
     read_gemma3(whole, in, out);
+  } else if (out.kind == family::gpt_oss) {
+    read_gpt_oss(in, out);
   } else {
     read_mixture(in, out);
     read_rope(in, out);
@@ -247,6 +260,8 @@ config read_config(const file_source& files, bool& type_given) {
   read_type(in, out, type_given);
   if (!type_given) read_type(whole, out, type_given);
   out.quantization = read_quantization(whole);
+  if (out.quantization.method == quantization_config::method_kind::mxfp4 && out.kind != family::gpt_oss)
+    whole.fail("quantization_config", "quant_method \"mxfp4\" is supported of GptOssForCausalLM only");
   read_special(whole, out);
   if (leaves_images_aside(out)) read_special(in, out);
   if (out.kind == family::gemma3) complete_special(out);

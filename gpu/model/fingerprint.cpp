@@ -27,6 +27,14 @@ void add_gemma(hasher& h, const config& c) {
   h.word(c.window_rope->whole_pairs ? 1 : 0);
 }
 
+void add_gpt_oss(hasher& h, const config& c) {
+  h.word(static_cast<std::uint64_t>(c.gate));
+  for (const bool x : {c.sinks, c.mixture.biased}) h.word(x ? 1 : 0);
+  for (const double x : {c.gate_limit, c.gate_slope}) h.number(x);
+  h.word(c.windowed.size());
+  for (const bool x : c.windowed) h.word(x ? 1 : 0);
+}
+
 void add(hasher& h, const config& c) {
   h.word(static_cast<std::uint64_t>(c.kind));
   for (const std::uint32_t x : {c.vocabulary, c.hidden, c.intermediate, c.layers, c.heads, c.kv_heads, c.head_size,
@@ -50,6 +58,7 @@ void add(hasher& h, const config& c) {
   }
   h.word(c.sliding_window ? std::uint64_t{*c.sliding_window} + 1 : 0);
   if (c.kind == family::gemma3) add_gemma(h, c);
+  if (c.kind == family::gpt_oss) add_gpt_oss(h, c);
   h.word(c.eos.size()); // the planner ends answers there
   for (const auto id : c.eos) h.word(static_cast<std::uint32_t>(id));
 }

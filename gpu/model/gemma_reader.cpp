@@ -1,9 +1,8 @@
 #include "model/gemma_reader.hpp"
 
 #include "model/config_limits.hpp"
+#include "model/layer_types.hpp"
 #include "model/rope_reader.hpp"
-
-#include <boost/json/array.hpp>
 
 #include <algorithm>
 #include <string>
@@ -27,21 +26,8 @@ void refuse_other_gemmas(const json_reader& in) {
 
 /// The file says it of each layer, or every how many there is one without the window.
 std::vector<bool> layers_with_window(const json_reader& in, std::uint32_t layers) {
+  if (auto types = windowed_by_type(in, layers)) return *std::move(types);
   std::vector<bool> out;
-  if (const auto* types = in.array("layer_types")) {
-    if (types->size() != layers)
-      in.fail("layer_types", "has " + std::to_string(types->size()) + " entries for " + std::to_string(layers) +
-                                 " layers (num_hidden_layers)");
-    for (const auto& one : *types) {
-      const auto* text = one.if_string();
-      const auto kind = text != nullptr ? std::string_view(text->data(), text->size()) : std::string_view();
-      if (kind != "full_attention" && kind != "sliding_attention")
-        in.fail("layer_types", in_quotes(kind) + R"( is not supported; supported: "full_attention", )"
-                                                 R"("sliding_attention")");
-      out.push_back(kind == "sliding_attention");
-    }
-    return out;
-  }
   const auto usual = in.count("_sliding_window_pattern", 1, layers_max, gemma_pattern); // as some versions write it
   const auto pattern = in.count("sliding_window_pattern", 1, layers_max, usual);
   for (std::uint32_t i = 1; i <= layers; ++i) out.push_back(i % pattern != 0);

@@ -25,10 +25,9 @@ std::uint8_t nibble(bytes_of_block codes, std::uint32_t i) {
 }
 std::uint8_t signed_code(int value) { return static_cast<std::uint8_t>(static_cast<std::int8_t>(value)); }
 
-/// What the codes of IQ4_NL and IQ4_XS mean, and those of MXFP4 in halves.
+/// What the codes of IQ4_NL and IQ4_XS mean.
 constexpr std::array<std::int8_t, 16> uneven_steps{-127, -104, -83, -65, -49, -35, -22, -10,
                                                    1,    13,   25,  38,  53,  69,  89,  113};
-constexpr std::array<std::int8_t, 16> halves_of_fp4{0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
 
 // Each type: in which codes it comes, how many of them share a unit, the code of a value of a block, and the unit of
 // one of its groups.
@@ -191,10 +190,10 @@ struct iq4_xs {
 };
 
 struct mxfp4 {
-  static constexpr coding kind = coding::int8;
+  static constexpr coding kind = coding::fp4;
   static constexpr std::uint32_t values = 32, bytes = 17, group = 32;
   static constexpr bool zeros = false, offsets = false;
-  static std::uint8_t code(bytes_of_block b, std::uint32_t i) { return signed_code(halves_of_fp4[nibble(b + 1, i)]); }
+  static std::uint8_t code(bytes_of_block b, std::uint32_t i) { return nibble(b + 1, i); }
   static unit of_group(bytes_of_block b, std::uint32_t) { return {std::ldexp(1.0F, int{b[0]} - 128)}; }
 };
 

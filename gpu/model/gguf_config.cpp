@@ -1,3 +1,4 @@
+#include "model/config_limits.hpp"
 #include "model/gguf_blocks.hpp"
 #include "model/gguf_model.hpp"
 #include "model/json_reader.hpp"
@@ -19,15 +20,17 @@ namespace json = boost::json;
 namespace {
 
 constexpr auto frequencies = "rope_freqs.weight";
+constexpr std::string_view gpt_oss = "gpt-oss";
 
 struct gguf_architecture {
   std::string_view name; ///< general.architecture
   std::string_view as;   ///< Hugging Face's
 };
 constexpr std::array gguf_architectures{
-    gguf_architecture{"llama", "LlamaForCausalLM"}, gguf_architecture{"qwen2", "Qwen2ForCausalLM"},
-    gguf_architecture{"qwen3", "Qwen3ForCausalLM"}, gguf_architecture{"qwen3moe", "Qwen3MoeForCausalLM"},
-    gguf_architecture{"phi3", "Phi3ForCausalLM"},   gguf_architecture{"gemma3", "Gemma3ForCausalLM"}};
+    gguf_architecture{"llama", "LlamaForCausalLM"},   gguf_architecture{"qwen2", "Qwen2ForCausalLM"},
+    gguf_architecture{"qwen3", "Qwen3ForCausalLM"},   gguf_architecture{"qwen3moe", "Qwen3MoeForCausalLM"},
+    gguf_architecture{"phi3", "Phi3ForCausalLM"},     gguf_architecture{"gemma3", "Gemma3ForCausalLM"},
+    gguf_architecture{"gpt-oss", "GptOssForCausalLM"}};
 
 /// The keys of one architecture, and what config.json calls them.
 class config_writer {
@@ -117,7 +120,8 @@ private:
     out_["num_experts"] = count;       // Qwen3-MoE
     out_["num_experts_per_tok"] = required("expert_used_count");
     out_["norm_topk_prob"] = true; // as llama.cpp has both
-    if (const auto inner = integer("expert_feed_forward_length")) out_["moe_intermediate_size"] = *inner;
+    if (const auto inner = integer("expert_feed_forward_length"))
+      out_[prefix_ == gpt_oss ? "intermediate_size" : "moe_intermediate_size"] = *inner;
   }
 
   void extras() {
@@ -128,6 +132,23 @@ private:
     out_["sliding_window"] = nullptr;
     if (window > 0 && prefix_ == "phi3") out_["sliding_window"] = window; // as Hugging Face has it; llama.cpp has none
     if (prefix_ == "gemma3") gemma(window);
+    if (prefix_ == gpt_oss) every_other_layer(window);
+  }
+
+  /// gpt-oss's layers, of which the first has the window.
+  void every_other_layer(std::int64_t window) {
+    if (window > 0) out_["sliding_window"] = window;
+    if (head_.is_array(key("attention.sliding_window_pattern")) ||
+        integer("attention.sliding_window_pattern").value_or(2) != 2)
+      head_.fail(key("attention.sliding_window_pattern"), "other than 2 is not supported");
+    json::array types;
+    const auto layers = std::min<std::int64_t>(required("block_count"), layers_max + 1); // more are refused
+    for (std::int64_t i = 0; i < layers; ++i)
+      types.emplace_back(i % 2 == 0 && window > 0 ? "sliding_attention" : "full_attention");
+    out_["layer_types"] = std::move(types);
+    if (number("rope.freq_base_swa").value_or(number("rope.freq_base").value_or(10000.0)) !=
+        number("rope.freq_base").value_or(10000.0))
+      head_.fail(key("rope.freq_base_swa"), "other than rope.freq_base is not supported");
   }
 
   /// What llama.cpp knows of Gemma 3 without a word in the file.
@@ -155,6 +176,7 @@ private:
     auto factor = number("rope.scaling.factor").value_or(number("rope.scale_linear").value_or(1.0));
     if (factor == 0.0) factor = 1.0; // as llama.cpp has it
     const auto kind = head_.text(key("rope.scaling.type")).value_or(factor == 1.0 ? "none" : "linear");
+    if (kind == "none" && prefix_ == gpt_oss) out_["rope_scaling"] = json::object{{"rope_type", "default"}};
     if (kind == "none") return;
     if (has_tensor(frequencies))
       head_.fail(key("rope.scaling.type"),
@@ -165,6 +187,7 @@ private:
         scaling["original_max_position_embeddings"] = *length;
       if (const auto fast = number("rope.scaling.yarn_beta_fast")) scaling["beta_fast"] = *fast;
       if (const auto slow = number("rope.scaling.yarn_beta_slow")) scaling["beta_slow"] = *slow;
+      if (prefix_ == gpt_oss) scaling["truncate"] = false; // as it was trained, which the files do not say
     }
     out_["rope_scaling"] = std::move(scaling);
   }
@@ -201,7 +224,8 @@ data_type type_of(const gguf_model& model) {
   for (const auto& part : model.parts())
     for (const auto& [name, tensor] : part.tensors()) {
       const auto type = plain_type_of(tensor.type);
-      if (!type || tensor.shape.size() < 2 || name.ends_with("ffn_gate_inp.weight")) continue;
+      const bool matrix = tensor.shape.size() > 1 && !name.ends_with(".bias"); // experts' biases have two dimensions
+      if (!type || !matrix || name.ends_with("ffn_gate_inp.weight")) continue;
       if (out.value_or(*type) != *type) return data_type::f32;
       out = type;
     }

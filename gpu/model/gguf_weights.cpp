@@ -25,6 +25,7 @@ struct gguf_place {
   /// Not 0: heads are of so many rows, in which those of the two halves take turns. llama.cpp turns pairs of neighbours
   /// for such models, Hugging Face those of the two halves.
   std::uint64_t head = 0;
+  bool of_experts = false; ///< a vector of each expert
 };
 
 /// By the names that Hugging Face has.
@@ -40,7 +41,7 @@ public:
       const auto from = "blk." + std::to_string(i) + ".", to = "model.layers." + std::to_string(i) + ".";
       add(to + "input_layernorm.weight", {from + "attn_norm.weight", c.hidden});
       const auto norms = norms_of(c, i);
-      add(norms.mlp, {from + "ffn_norm.weight", c.hidden});
+      add(norms.mlp, {from + (c.kind == family::gpt_oss ? "post_attention_norm.weight" : "ffn_norm.weight"), c.hidden});
       add(norms.attention_post, {from + "post_attention_norm.weight", c.hidden});
       add(norms.mlp_post, {from + "post_ffw_norm.weight", c.hidden});
       const auto attention = to + "self_attn.", mlp = to + "mlp.";
@@ -61,11 +62,13 @@ public:
         add(mlp + "up_proj" + part, {from + "ffn_up" + part, c.intermediate});
         add(mlp + "down_proj" + part, {from + "ffn_down" + part, c.hidden});
       }
+      add(attention + "sinks", {from + "attn_sinks.weight", c.heads});
       add(attention + "q_norm.weight", {from + "attn_q_norm.weight", c.head_size});
       add(attention + "k_norm.weight", {from + "attn_k_norm.weight", c.head_size});
       const auto experts = std::uint64_t{c.mixture.experts};
       if (experts == 0) continue;
-      add(router_name(c, i) + ".weight", {from + "ffn_gate_inp.weight", experts});
+      for (const auto* part : {".weight", ".bias"})
+        add(router_name(c, i) + part, {from + "ffn_gate_inp" + part, experts});
       for (std::uint32_t e = 0; e < experts; ++e) {
         const auto names = names_of_expert(c, i, e);
         const auto expert = [&](const std::string& name, const std::string& in, std::uint64_t rows) {
@@ -74,6 +77,7 @@ public:
             add(name + ".weight", {alone, rows});
           else
             add(name + ".weight", {from + in + "_exps.weight", experts * rows, e * rows});
+          add(name + ".bias", {from + in + "_exps.bias", experts * rows, e * rows, 0, true});
         };
         expert(names.gate, "ffn_gate", c.intermediate);
         expert(names.up, "ffn_up", c.intermediate);
@@ -154,8 +158,8 @@ private:
     auto rows = std::uint64_t{1}; // of all experts, where the tensor has three dimensions
     const auto& shape = tensor->shape;
     for (std::size_t i = 0; i + (vector ? 0 : 1) < shape.size(); ++i) rows *= shape[i];
-    if (shape.size() < need.shape.size() || (vector && shape.size() > 1) || rows != place.rows ||
-        (!vector && shape.back() != columns))
+    if (shape.size() < need.shape.size() || (vector && shape.size() > (place.of_experts ? 2 : 1)) ||
+        rows != place.rows || (!vector && shape.back() != columns))
       head.fail(place.name, "has the shape " + spell(shape) + "; its rows and columns should be " +
                                 spell(vector ? std::vector{place.rows} : std::vector{place.rows, columns}));
     const auto block = block_of(tensor->type);

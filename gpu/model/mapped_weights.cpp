@@ -7,6 +7,8 @@
 #include <boost/json/object.hpp>
 
 #include <algorithm>
+#include <cstring>
+#include <deque>
 #include <map>
 #include <optional>
 #include <set>
@@ -57,6 +59,12 @@ public:
       std::vector<const tensor_need*> parts;
       for (const auto& part : fused.parts) parts.push_back(by_name.at(part + ".weight"));
       take_apart(configuration, fused.name, parts, file);
+    }
+    for (const auto& joined : joined_experts_of(configuration)) {
+      const std::uint64_t inner = configuration.intermediate, hidden = configuration.hidden;
+      const joined_matrix gate_up{joined.gate_up, 2 * inner, hidden, {&expert_names::gate, &expert_names::up}};
+      const joined_matrix down{joined.down, hidden, inner, {&expert_names::down}};
+      for (const auto& one : {gate_up, down}) take_experts_apart(configuration, joined.layer, one, file);
     }
     for (const auto& need : needs)
       if (need.shape.size() == 2 && need.role != tensor_role::embedding) // of which rows are looked up
@@ -124,8 +132,13 @@ private:
         total_bytes_ += other->second.view.bytes;
       made_of_.insert(std::move(name));
     }
+    put(need, type_around(configuration), std::move(found.matrix));
+  }
+
+  /// Of the tensors around those in codes.
+  [[nodiscard]] data_type type_around(const config& configuration) const {
     const auto* around = find("model.embed_tokens.weight");
-    put(need, around != nullptr ? around->type : configuration.type, std::move(found.matrix));
+    return around != nullptr ? around->type : configuration.type;
   }
 
   void put(const tensor_need& need, data_type type, std::unique_ptr<coded_matrix> matrix) {
@@ -153,6 +166,73 @@ private:
       row += rows;
     }
     made_of_.insert(whole.name);
+  }
+
+  /// Of all experts of a layer: as many rows of each part as of the others, in turn.
+  struct joined_matrix {
+    std::string name;
+    std::uint64_t rows = 0, columns = 0; ///< of an expert
+    std::vector<std::string expert_names::*> parts;
+  };
+
+  void take_experts_apart(const config& configuration, std::uint32_t layer, const joined_matrix& of,
+                          const std::string& file) {
+    const std::uint64_t experts = configuration.mixture.experts, step = of.parts.size(), rows = of.rows / step;
+    const auto coded = find_codes_of_experts(configuration, of, file);
+    const tensor_view* plain =
+        coded ? nullptr
+              : &require(configuration, {of.name, {experts, of.columns, of.rows}, tensor_role::projection}, file);
+    const auto& biases = require(configuration, {of.name + "_bias", {experts, of.rows}, tensor_role::bias}, file);
+    for (std::uint64_t expert = 0; expert < experts; ++expert) {
+      const auto names = names_of_expert(configuration, layer, static_cast<std::uint32_t>(expert));
+      for (std::uint64_t i = 0; i < step; ++i) {
+        const auto name = names.*of.parts[i];
+        const tensor_need need{name + ".weight", {rows, of.columns}, tensor_role::projection};
+        for (const auto& other : {need.name, name + ".bias"})
+          if (tensors_.contains(other))
+            throw model_error(file, in_quotes(other) + " is in the file beside " + in_quotes(of.name) +
+                                        ", which has it, too");
+        if (coded) {
+          put(need, type_around(configuration), mxfp4_matrix_of(*coded, expert, {i, step, rows}));
+        } else {
+          const auto size = bytes_of(plain->type);
+          auto& view = tensors_[need.name];
+          view = {plain->type, need.shape, plain->data + (expert * of.rows * of.columns + i) * size,
+                  rows * of.columns * size};
+          view.row_step = step;
+          view.column_step = of.rows;
+        }
+        tensors_[name + ".bias"] = every(biases, expert * of.rows + i, step, rows);
+      }
+    }
+    for (const auto* part : {"", "_bias"}) made_of_.insert(of.name + part);
+  }
+
+  [[nodiscard]] std::optional<mxfp4_experts> find_codes_of_experts(const config& configuration, const joined_matrix& of,
+                                                                   const std::string& file) {
+    const bool expected = configuration.quantization.method == quantization_config::method_kind::mxfp4;
+    if (!expected && unsupported_.contains(of.name + "_blocks"))
+      throw model_error(file, in_quotes(of.name + "_blocks") + " is of quantized weights, and config.json's "
+                                                               "\"quantization_config\" has no quant_method \"mxfp4\"");
+    if (!expected) return std::nullopt;
+    const stored_lookup stored = [this](std::string_view name) { return find_stored(name); };
+    auto found = find_mxfp4(of.name, configuration.mixture.experts, of.rows, of.columns, stored, file);
+    if (!found) return found;
+    if (find(of.name) != nullptr)
+      throw model_error(file, in_quotes(of.name) + " is in the file beside " + in_quotes(of.name + "_blocks") +
+                                  ", which has it, too");
+    for (const auto* part : {"_blocks", "_scales"}) made_of_.insert(of.name + part);
+    total_bytes_ += found->blocks.bytes.size() + found->scales.bytes.size();
+    return found;
+  }
+
+  /// Some values of a tensor, as a vector of their own.
+  tensor_view every(const tensor_view& of, std::uint64_t first, std::uint64_t step, std::uint64_t count) {
+    const auto size = bytes_of(of.type);
+    auto& copy = copies_.emplace_back(count * size);
+    for (std::uint64_t i = 0; i < count; ++i)
+      std::memcpy(copy.data() + i * size, of.data + (first + i * step) * size, size);
+    return {of.type, {count}, copy.data(), copy.size()};
   }
 
   /// Of a type that no tensor of a model has as it is.
@@ -192,6 +272,7 @@ private:
   text_map<tensor_view> tensors_;
   text_map<other_tensor> unsupported_;
   std::vector<std::unique_ptr<coded_matrix>> coded_;
+  std::deque<std::vector<std::byte>> copies_;
   std::set<std::string, std::less<>> made_of_; ///< names of tensors that others are made of
   std::uint64_t total_bytes_ = 0;
 };

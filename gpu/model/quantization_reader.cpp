@@ -17,7 +17,7 @@ namespace {
 using method_kind = quantization_config::method_kind;
 
 constexpr std::uint32_t block_max = 1U << 20U;
-constexpr auto supported = "supported: \"fp8\", \"compressed-tensors\", \"gptq\", \"awq\"";
+constexpr auto supported = "supported: \"fp8\", \"compressed-tensors\", \"gptq\", \"awq\", \"mxfp4\"";
 
 void refuse_unless(const json_reader& in, std::string_view field, bool supported_one, const std::string& known) {
   if (!supported_one) in.fail(field, "is not supported; supported: " + known);
@@ -139,6 +139,8 @@ quantization_config read_quantization(const json_reader& config) {
     read_gptq(*in, out);
   else if (method == "awq")
     read_awq(*in, out);
+  else if (method == "mxfp4") // of which nothing else is said but which matrices are not, as the tensors say, too
+    out.method = method_kind::mxfp4;
   else
     in->fail("quant_method", in_quotes(method) + " is not supported; " + supported);
   return out;

@@ -56,12 +56,12 @@ private:
     coded_matrix::unit unit;
   };
   [[nodiscard]] group_of_row read(std::uint64_t row, std::uint64_t begin) const {
-    const auto columns = dimensions().columns, size = std::uint64_t{bytes_of(from_.type)};
+    const auto columns = dimensions().columns;
     group_of_row out;
     out.count = std::min(group_columns, columns - begin);
     float farthest = 0;
     for (std::uint64_t i = 0; i < out.count; ++i) {
-      const float value = widen(from_.type, from_.data + (row * columns + begin + i) * size);
+      const float value = widen(from_.type, from_.at(row, begin + i));
       out.values[i] = std::isfinite(value) ? value : 0.0F;
       if (std::abs(out.values[i]) > std::abs(farthest)) farthest = out.values[i];
     }
@@ -104,7 +104,8 @@ public:
 private:
   /// Who is chosen hangs on small differences, and it is small.
   static bool is_router(const tensor_need& need, const config& c) {
-    return c.mixture.experts > 0 && need.shape[0] == c.mixture.experts && need.name.ends_with(".gate.weight");
+    return c.mixture.experts > 0 && need.shape[0] == c.mixture.experts &&
+           (need.name.ends_with(".gate.weight") || need.name.ends_with(".router.weight"));
   }
 
   std::shared_ptr<const weights> from_;
@@ -127,6 +128,8 @@ const char* name_of(method_kind method) {
     return "awq";
   case method_kind::gguf:
     return "gguf";
+  case method_kind::mxfp4:
+    return "mxfp4";
   }
   return "";
 }

@@ -60,6 +60,13 @@ json::value rope_scaling(const rope_config& rope) {
                       {"original_max_position_embeddings", rope.original_positions}};
 }
 
+json::array layer_types(const config& c) {
+  json::array out;
+  for (std::uint32_t i = 0; i < c.layers; ++i)
+    out.emplace_back(window_of(c, i) != 0 ? "sliding_attention" : "full_attention");
+  return out;
+}
+
 /// "aa", "ab", ..., "zz", "aaa", ...: word `index` of all words of two and more small letters.
 std::string letters(std::uint64_t index) {
   std::size_t length = 2;
@@ -109,11 +116,19 @@ std::string config_text(const config& c) {
     out["attention_bias"] = c.qkv_bias;
     out["query_pre_attn_scalar"] = c.query_scalar;
     out["sliding_window"] = c.sliding_window ? json::value(*c.sliding_window) : json::value(nullptr);
-    json::array types;
-    for (std::uint32_t i = 0; i < c.layers; ++i)
-      types.emplace_back(window_of(c, i) != 0 ? "sliding_attention" : "full_attention");
-    out["layer_types"] = std::move(types);
+    out["layer_types"] = layer_types(c);
     if (c.window_rope) out["rope_local_base_freq"] = c.window_rope->theta;
+    break;
+  }
+  case family::gpt_oss: {
+    out["model_type"] = "gpt_oss";
+    out["attention_bias"] = c.qkv_bias;
+    out["num_local_experts"] = c.mixture.experts;
+    out["num_experts_per_tok"] = c.mixture.chosen;
+    out["swiglu_limit"] = c.gate_limit;
+    out["swiglu_alpha"] = c.gate_slope;
+    out["sliding_window"] = c.sliding_window ? json::value(*c.sliding_window) : json::value(nullptr);
+    out["layer_types"] = layer_types(c);
     break;
   }
   case family::phi3: // whose files would have other tensors

@@ -7,6 +7,11 @@
 #include "model/text_map.hpp"
 
 #include <algorithm>
+#include <iterator>
+#include <map>
+#include <set>
+#include <span>
+#include <string>
 
 namespace godwit::gpu::model {
 
@@ -45,15 +50,74 @@ private:
   text_map<tensor_view> tensors_;
 };
 
+/// A tensor of the files: one of the model's, or those that take turns in its last dimension, for each expert.
+struct stored_need {
+  tensor_need whole;
+  std::vector<std::size_t> parts; ///< numbers of needs, expert by expert
+  std::size_t together = 0;       ///< so many of them are of one expert; 0: it is the model's own
+};
+
+/// As the files have them: of gpt-oss all experts of a layer in one.
+std::vector<stored_need> stored_of(const config& c, const std::vector<tensor_need>& needs) {
+  std::map<std::string_view, std::size_t> numbers;
+  for (std::size_t i = 0; i < needs.size(); ++i) numbers[needs[i].name] = i;
+  std::vector<stored_need> joined;
+  const std::uint64_t experts = c.mixture.experts, inner = c.intermediate, hidden = c.hidden;
+  std::set<std::size_t> within;
+  for (const auto& of : joined_experts_of(c)) {
+    const auto add = [&](tensor_need whole, const std::vector<std::string expert_names::*>& parts, const char* ending) {
+      auto& one = joined.emplace_back(stored_need{std::move(whole), {}, parts.size()});
+      for (std::uint32_t expert = 0; expert < experts; ++expert)
+        for (const auto part : parts)
+          one.parts.push_back(numbers.at(names_of_expert(c, of.layer, expert).*part + ending));
+      within.insert(one.parts.begin(), one.parts.end());
+    };
+    const auto projection = tensor_role::projection;
+    add({of.gate_up, {experts, hidden, 2 * inner}, projection}, {&expert_names::gate, &expert_names::up}, ".weight");
+    add({of.gate_up + "_bias", {experts, 2 * inner}, projection}, {&expert_names::gate, &expert_names::up}, ".bias");
+    add({of.down, {experts, inner, hidden}, projection}, {&expert_names::down}, ".weight");
+    add({of.down + "_bias", {experts, hidden}, projection}, {&expert_names::down}, ".bias");
+  }
+  std::vector<stored_need> out;
+  for (std::size_t i = 0; i < needs.size(); ++i)
+    if (!within.contains(i)) out.push_back({needs[i], {i}, 0});
+  out.insert(out.end(), std::make_move_iterator(joined.begin()), std::make_move_iterator(joined.end()));
+  return out;
+}
+
+/// One expert's, column by column, the parts in turn.
+void write_joined(new_file& file, const random_values& random, const std::vector<tensor_need>& needs,
+                  std::span<const std::size_t> parts) {
+  const auto& first = needs[parts.front()];
+  const auto rows = first.shape[0], columns = elements_of(first) / rows, step = std::uint64_t{parts.size()};
+  std::vector<std::uint16_t> values(rows * columns), turned(values.size() * step);
+  for (std::uint64_t part = 0; part < step; ++part) {
+    random.fill(needs[parts[part]], static_cast<std::uint32_t>(parts[part]), 0, values);
+    for (std::uint64_t row = 0; row < rows; ++row)
+      for (std::uint64_t column = 0; column < columns; ++column)
+        turned[(column * rows + row) * step + part] = values[row * columns + column];
+  }
+  file.write(turned.data(), turned.size() * 2);
+}
+
 std::uint64_t write_weights(const std::filesystem::path& path, const config& configuration, std::uint64_t seed) {
   constexpr std::uint64_t values_at_once = 1U << 19U;
   new_file file(path);
-  const auto header = safetensors_header(tensors_of(configuration));
+  const auto needs = tensors_of(configuration);
+  const auto stored = stored_of(configuration, needs);
+  std::vector<tensor_need> wholes;
+  for (const auto& one : stored) wholes.push_back(one.whole);
+  const auto header = safetensors_header(wholes);
   file.write(header.data(), header.size());
   const random_values random(configuration, seed);
-  const auto needs = tensors_of(configuration);
   std::vector<std::uint16_t> values;
-  for (std::size_t i = 0; i < needs.size(); ++i) {
+  for (const auto& one : stored) {
+    if (one.together > 0) {
+      for (std::size_t i = 0; i < one.parts.size(); i += one.together)
+        write_joined(file, random, needs, std::span(one.parts).subspan(i, one.together));
+      continue;
+    }
+    const auto i = one.parts.front();
     const auto count = elements_of(needs[i]);
     for (std::uint64_t at = 0; at < count; at += values_at_once) {
       values.resize(std::min(values_at_once, count - at));

@@ -10,8 +10,9 @@ namespace {
 config base(family kind) {
   config c;
   c.kind = kind;
-  constexpr std::array names{"LlamaForCausalLM",   "MistralForCausalLM",  "Qwen2ForCausalLM", "Qwen3ForCausalLM",
-                             "MixtralForCausalLM", "Qwen3MoeForCausalLM", "Phi3ForCausalLM",  "Gemma3ForCausalLM"};
+  constexpr std::array names{"LlamaForCausalLM", "MistralForCausalLM", "Qwen2ForCausalLM",
+                             "Qwen3ForCausalLM", "MixtralForCausalLM", "Qwen3MoeForCausalLM",
+                             "Phi3ForCausalLM",  "Gemma3ForCausalLM",  "GptOssForCausalLM"};
   c.architecture = names[static_cast<std::size_t>(kind)];
   c.qkv_bias = kind == family::qwen2;
   c.qk_norm = kind == family::qwen3 || kind == family::qwen3_moe;
@@ -110,6 +111,26 @@ std::vector<random_model_shape> make_shapes() {
   gemma3.rope.scaling = rope_config::scaling_kind::linear;
   gemma3.rope.factor = 8.0;
   all.push_back({"tiny-gemma3", "3 layers of 64, Gemma 3 with a sliding window of 32 in two of them", gemma3});
+
+  auto gpt_oss = tiny(family::gpt_oss);
+  gpt_oss.layers = 3;
+  gpt_oss.head_size = 32;
+  gpt_oss.intermediate = 96;
+  gpt_oss.mixture = {8, 3, true, true};
+  gpt_oss.sinks = gpt_oss.qkv_bias = gpt_oss.output_bias = true;
+  gpt_oss.gate = activation::clamped;
+  gpt_oss.sliding_window = 32;
+  gpt_oss.windowed = {true, false, true};
+  gpt_oss.rope.theta = 150000.0;
+  gpt_oss.rope.scaling = rope_config::scaling_kind::yarn;
+  gpt_oss.rope.factor = 8.0;
+  gpt_oss.rope.original_positions = 64;
+  gpt_oss.rope.whole_pairs = false;
+  gpt_oss.rope.attention_factor = 1.2079441541679836; // 0.1 ln 8 + 1
+  all.push_back({"tiny-gpt-oss",
+                 "3 layers of 64, gpt-oss with 3 of 8 experts for each token, sinks, a window of 32 in "
+                 "two layers",
+                 gpt_oss});
 
   all.push_back({"160m", "Llama, 12 layers of 768, 32,000 tokens, 0.3 GB", sized(768, 3072, 12, 12, 12, 32000, 2048)});
   all.push_back({"1b", "TinyLlama 1.1B's shape: 22 layers of 2048, 4 KV heads, 32,000 tokens, 2.2 GB",

@@ -36,8 +36,6 @@ void read_llama3(const json_reader& in, rope_config& rope, std::uint32_t& /*posi
     in.fail("high_freq_factor", "must be above low_freq_factor");
 }
 
-double yarn_scale(double factor, double weight) { return factor <= 1 ? 1.0 : 0.1 * weight * std::log(factor) + 1.0; }
-
 /// As transformers reads it, and vLLM what both have: the context is the original one times the factor, whatever
 /// max_position_embeddings says; attention_factor is what the file says, or what the paper's equation (22) gives.
 void read_yarn(const json_reader& in, rope_config& rope, std::uint32_t& positions_max) {
@@ -63,6 +61,8 @@ void read_yarn(const json_reader& in, rope_config& rope, std::uint32_t& position
 }
 
 } // namespace
+
+double yarn_scale(double factor, double weight) { return factor <= 1 ? 1.0 : 0.1 * weight * std::log(factor) + 1.0; }
 
 void refuse_two_rotations(const json_reader& in, const json_reader& newer) {
   const auto older = in.object("rope_scaling");

@@ -18,6 +18,9 @@ void read_rope(const json_reader& in, config& out);
 /// One such object. What it does not say stays as it is in `rope`; `positions_max`: the context, lengthened.
 void read_rotation(const json_reader& in, rope_config& rope, std::uint32_t& positions_max);
 
+/// YaRN's attention_factor by equation (22) of its paper, of which there is `weight` times as much.
+[[nodiscard]] double yarn_scale(double factor, double weight);
+
 /// Where the file has the older rope_scaling beside the newer object: who adds it there means something by it.
 void refuse_two_rotations(const json_reader& in, const json_reader& newer);
 

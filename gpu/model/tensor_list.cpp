@@ -10,12 +10,23 @@ std::string mixture_of(const config& c, std::uint32_t layer) {
 
 } // namespace
 
-std::string router_name(const config& c, std::uint32_t layer) { return mixture_of(c, layer) + "gate"; }
+std::string router_name(const config& c, std::uint32_t layer) {
+  return mixture_of(c, layer) + (c.kind == family::gpt_oss ? "router" : "gate");
+}
 
 expert_names names_of_expert(const config& c, std::uint32_t layer, std::uint32_t expert) {
   const auto one = mixture_of(c, layer) + "experts." + std::to_string(expert) + ".";
   if (c.kind == family::mixtral) return {one + "w1", one + "w3", one + "w2"};
   return {one + "gate_proj", one + "up_proj", one + "down_proj"};
+}
+
+std::vector<joined_experts> joined_experts_of(const config& c) {
+  std::vector<joined_experts> all;
+  for (std::uint32_t i = 0; c.kind == family::gpt_oss && i < c.layers; ++i) {
+    const auto of = mixture_of(c, i) + "experts.";
+    all.push_back({i, of + "gate_up_proj", of + "down_proj"});
+  }
+  return all;
 }
 
 std::vector<fused_tensor> fused_tensors_of(const config& c) {
@@ -67,6 +78,7 @@ std::vector<tensor_need> tensors_of(const config& c) {
       for (const auto* name : {"self_attn.q_norm.weight", "self_attn.k_norm.weight"})
         all.push_back({layer + name, {c.head_size}, tensor_role::norm});
     linear(layer + "self_attn.o_proj", hidden, queries, tensor_role::residual_projection, c.output_bias);
+    if (c.sinks) all.push_back({layer + "self_attn.sinks", {c.heads}, tensor_role::bias});
     const auto norms = norms_of(c, i);
     if (c.post_norms) all.push_back({norms.attention_post, {hidden}, tensor_role::norm});
     all.push_back({norms.mlp, {hidden}, tensor_role::norm});
@@ -78,8 +90,9 @@ std::vector<tensor_need> tensors_of(const config& c) {
     if (c.mixture.experts == 0) {
       mlp({layer + "mlp.gate_proj", layer + "mlp.up_proj", layer + "mlp.down_proj"}, c.mlp_bias);
     } else {
-      linear(router_name(c, i), c.mixture.experts, hidden, tensor_role::projection, false);
-      for (std::uint32_t expert = 0; expert < c.mixture.experts; ++expert) mlp(names_of_expert(c, i, expert), false);
+      linear(router_name(c, i), c.mixture.experts, hidden, tensor_role::projection, c.mixture.biased);
+      for (std::uint32_t expert = 0; expert < c.mixture.experts; ++expert)
+        mlp(names_of_expert(c, i, expert), c.mixture.biased);
     }
     if (c.post_norms) all.push_back({norms.mlp_post, {hidden}, tensor_role::norm});
   }

@@ -24,12 +24,26 @@ struct tensor_need {
   return count;
 }
 
-/// Names of what a layer has in the place of its MLP where it is a mixture of experts, without ".weight".
+/// Names of what a layer has in the place of its MLP where it is a mixture of experts, without ".weight". Of gpt-oss
+/// the experts' are what a file would call them that had each by itself (joined_experts).
 [[nodiscard]] std::string router_name(const config& configuration, std::uint32_t layer);
 struct expert_names {
   std::string gate, up, down;
 };
 [[nodiscard]] expert_names names_of_expert(const config& configuration, std::uint32_t layer, std::uint32_t expert);
+
+/// gpt-oss: what the files have of all experts of a layer in one tensor. Gate and up take turns, gate first.
+///
+/// In 16 or 32 bits: `gate_up` [experts][hidden][2 * intermediate], `down` [experts][intermediate][hidden], each matrix
+/// column by column. In codes (quant_method "mxfp4"): `gate_up`_blocks [experts][2 * intermediate][hidden / 32][16] and
+/// `gate_up`_scales without the last, row by row, and `down` likewise. Either way `gate_up`_bias
+/// [experts][2 * intermediate] and `down`_bias [experts][hidden].
+struct joined_experts {
+  std::uint32_t layer = 0;
+  std::string gate_up, down;
+};
+/// None, of other families.
+[[nodiscard]] std::vector<joined_experts> joined_experts_of(const config& configuration);
 
 /// A matrix of the files that has those of several tensors one below the other; in names without ".weight".
 struct fused_tensor {

@@ -44,7 +44,8 @@ role shown_role(role who, bool knows_developers) {
 /// What a template is ready for.
 struct ways {
   bool knows_developers = false;
-  bool knows_none = false; ///< as the content of who only calls; others would show the word, or fail
+  bool knows_none = false;     ///< as the content of who only calls; others would show the word, or fail
+  bool knows_thinking = false; ///< gpt-oss's word for what was thought, which refuses a content beside it
 };
 
 /// A message as templates expect it. A role is one of five words, of which we know that they are harmless.
@@ -54,6 +55,8 @@ value template_value(const chat_message& message, ways known) {
   add(out, "content", message.only_calls && known.knows_none ? value(jinja::none_t{}) : content_of(message.content));
   if (!message.name.empty()) add(out, "name", content_of(message.name));
   if (!message.reasoning.empty()) add(out, "reasoning_content", content_of(message.reasoning));
+  if (known.knows_thinking && !message.reasoning.empty() && message.content.empty())
+    add(out, "thinking", content_of(message.reasoning));
   if (!message.tool_call_id.empty()) add(out, "tool_call_id", content_of(message.tool_call_id));
   if (!message.tool_calls.empty()) {
     std::vector<value> calls;
@@ -186,7 +189,8 @@ expected<std::vector<prompt_piece>, api_error> chat_template::pieces(const chat_
     return out;
   }
   const auto& chosen = request.tools.defined() && compiled_->for_tools ? *compiled_->for_tools : compiled_->plain;
-  ways known{chosen.source().find("developer") != std::string::npos, chosen.asks_for_none("content")};
+  ways known{chosen.source().find("developer") != std::string::npos, chosen.asks_for_none("content"),
+             chosen.source().find("message.thinking") != std::string::npos};
   auto text = rendered(chosen, compiled_->tokens, request, known, now_s);
   // It may ask in one place and not in another.
   const auto calls_only = [](const chat_message& message) { return message.only_calls; };

@@ -35,6 +35,7 @@ tool_format tool_format_of(std::string_view text) noexcept {
   // Newer Mistral's, Qwen3-Coder's, GLM's: the same markers around calls that are written otherwise.
   for (const auto* unread : {"[ARGS]", "<function=", "<arg_key>"})
     if (has(unread)) return tool_format::none;
+  if (has("<|channel|>") && has("<|message|>")) return tool_format::harmony;
   if (has(hermes_start)) return tool_format::hermes;
   if (has(mistral_start)) return tool_format::mistral;
   if (has(python_tag) || has("\"parameters\": ")) return tool_format::llama;
@@ -46,6 +47,7 @@ public:
   state(tool_format format, options how) : format_(format), how_(std::move(how)) {
     switch (format_) {
     case tool_format::none:
+    case tool_format::harmony:
       at_ = place::plain;
       break;
     case tool_format::hermes:

@@ -36,13 +36,14 @@ protected:
     cluster = std::make_unique<sim_cluster>(std::move(world));
     actors::edge_options o;
     o.model = {"sim-model", tokens, 512, tokens->size(), {}};
-    auto compiled = openai::chat_template::compile({tool_template, {}, {{"bos_token", "<|endoftext|>"}}});
+    auto compiled = openai::chat_template::compile({text_of_template(), {}, {{"bos_token", "<|endoftext|>"}}});
     ASSERT_TRUE(compiled) << compiled.error();
     o.model.chat = std::make_shared<const openai::chat_template>(*std::move(compiled));
     o.unix_time_s = [] { return std::int64_t{1700000000}; };
     o.random_seed = 0;
     edge = std::make_unique<actors::openai_edge>(cluster->cluster->gate(), std::move(o));
   }
+  [[nodiscard]] virtual std::string text_of_template() const { return tool_template; }
   std::shared_ptr<fake_exchange> call(const std::string& target, std::string body) {
     auto exchange = std::make_shared<fake_exchange>();
     transport::http::request request;
@@ -139,6 +140,38 @@ TEST_F(OpenaiEdgeTools, AnAnswerWithoutCallsIsText) {
   EXPECT_EQ(answer->whole.status, 200);
   EXPECT_THAT(answer->whole.body, HasSubstr("\"finish_reason\":\"length\""));
   EXPECT_THAT(answer->whole.body, Not(HasSubstr("tool_calls")));
+}
+
+/// The same, of a model that answers in harmony's channels.
+class OpenaiEdgeChannels : public OpenaiEdgeTools {
+protected:
+  [[nodiscard]] std::string text_of_template() const override {
+    return "{% for t in tools or [] %}{{ t.function.name }} {% endfor %}{% for m in messages %}<|start|>{{ m.role }}"
+           "<|message|>{{ m.content }}<|end|>{% endfor %}{% if add_generation_prompt %}<|start|>assistant{% endif %}"
+           "{# <|channel|> #}";
+  }
+  std::size_t prompt_tokens(const std::string& more) {
+    const auto body = call("/v1/chat/completions",
+                           R"({"messages":[{"role":"user","content":"a"}],"max_tokens":4,
+                               "tools":[{"type":"function","function":{"name":"f"}}])" +
+                               more + "}")
+                          ->whole.body;
+    constexpr std::string_view field = "\"prompt_tokens\":";
+    const auto at = body.find(field);
+    EXPECT_NE(at, std::string::npos) << body;
+    return at == std::string::npos ? 0 : std::stoul(body.substr(at + field.size()));
+  }
+};
+
+// Or the schema would bind the header that the model wants to write.
+TEST_F(OpenaiEdgeChannels, WhereASchemaBindsTheAnswerThePromptHasItsHeader) {
+  const auto of = [this](const std::string& text) { return tokens->encode(text, false).size(); };
+  const auto free = prompt_tokens("");
+  EXPECT_NEAR(prompt_tokens(R"(,"tool_choice":"required")"), free + of(openai::harmony_parser::opening_of_text()), 1);
+  EXPECT_NEAR(prompt_tokens(R"(,"tool_choice":{"type":"function","function":{"name":"f"}})"),
+              free + of(openai::harmony_parser::opening_of_call("f")), 1);
+  EXPECT_NEAR(prompt_tokens(R"(,"tool_choice":"none","response_format":{"type":"json_object"})"),
+              free + of(openai::harmony_parser::opening_of_text()), 1);
 }
 
 TEST(OpenaiAnswerTools, CallsBecomePartsOfTheMessage) {
@@ -282,6 +315,67 @@ TEST(OpenaiAnswerReasoning, ItsTokensAreThoseOfAllChoicesAndStopStringsDoNotMove
     }
     EXPECT_THAT(body, HasSubstr(thought(tokens_of("So.") + tokens_of("And so on") + to_stop)));
   }
+}
+
+/// An answer in harmony's channels; markers are whatever tokens spell them.
+struct answer_in_channels {
+  answer_in_channels(bool stream, const std::vector<std::string>& said,
+                     protocols::finish_reason why = protocols::finish_reason::stop, bool takes_calls = true) {
+    const auto tokens = embedded_tokens();
+    actors::openai_answer_options how;
+    how.endpoint = openai::chunk_writer::endpoint::chat;
+    how.head = {"chatcmpl-1", "m", 1};
+    how.stream = how.include_usage = stream;
+    const auto answer = std::make_shared<actors::openai_answer>(exchange, std::move(how));
+    actors::openai_choice_options text;
+    text.tokens = tokens;
+    text.harmony.emplace();
+    text.harmony->takes_calls = takes_calls;
+    text.counts_reasoning = true;
+    text.id = "chatcmpl-1";
+    const auto choice = std::make_shared<actors::openai_choice>(answer, std::move(text));
+    answer->set_choices({choice});
+    for (const auto& one : said)
+      for (const auto id : tokens->encode(one, false)) {
+        const protocols::sampled_token token(id);
+        EXPECT_TRUE(choice->on_tokens({&token, 1}, false));
+      }
+    choice->on_finished(why, {});
+  }
+  std::shared_ptr<fake_exchange> exchange = std::make_shared<fake_exchange>();
+};
+
+TEST(OpenaiAnswerChannels, AreWhatIsThoughtSaidAndCalled) {
+  if (!embedded_tokens()) GTEST_SKIP() << "built without the embedded model, whose tokenizer this test uses";
+  const std::string thought_text = "<|channel|>analysis<|message|>Hm, so what.<|end|><|start|>assistant";
+  const answer_in_channels said(false, {thought_text, "<|channel|>final<|message|>It is 5."});
+  EXPECT_THAT(said.exchange->whole.body, HasSubstr(R"("content":"It is 5.","reasoning_content":"Hm, so what.")"));
+  EXPECT_THAT(said.exchange->whole.body, HasSubstr("\"finish_reason\":\"stop\""));
+  EXPECT_THAT(said.exchange->whole.body, HasSubstr("reasoning_tokens"));
+  EXPECT_THAT(said.exchange->whole.body, Not(HasSubstr("<|")));
+
+  const std::string call = " to=functions.weather<|channel|>commentary json<|message|>{\"city\": \"Bern\"}";
+  const answer_in_channels called(false, {thought_text, call});
+  EXPECT_THAT(called.exchange->whole.body,
+              HasSubstr(R"("content":null,"reasoning_content":"Hm, so what.","tool_calls":[{"id":"call_)"));
+  EXPECT_THAT(called.exchange->whole.body,
+              HasSubstr(R"("function":{"name":"weather","arguments":"{\"city\": \"Bern\"}"}})"));
+  EXPECT_THAT(called.exchange->whole.body, HasSubstr("\"finish_reason\":\"tool_calls\""));
+
+  const answer_in_channels streamed(true, {thought_text, call});
+  const auto& body = streamed.exchange->body;
+  EXPECT_THAT(body, HasSubstr(R"("reasoning_content":" what")"));
+  EXPECT_THAT(body, HasSubstr(R"("name":"weather")"));
+  EXPECT_THAT(body, HasSubstr("\"finish_reason\":\"tool_calls\""));
+  EXPECT_THAT(body, Not(HasSubstr("<|")));
+
+  const answer_in_channels cut(false, {"<|channel|>analysis<|message|>Hm, so"}, protocols::finish_reason::length);
+  EXPECT_THAT(cut.exchange->whole.body, HasSubstr(R"("content":null,"reasoning_content":"Hm, so")"));
+  EXPECT_THAT(cut.exchange->whole.body, HasSubstr("\"finish_reason\":\"length\""));
+
+  const answer_in_channels untold(false, {call}, protocols::finish_reason::stop, false);
+  EXPECT_THAT(untold.exchange->whole.body, HasSubstr(R"("content":"{\"city\": \"Bern\"}")"));
+  EXPECT_THAT(untold.exchange->whole.body, Not(HasSubstr("tool_calls")));
 }
 
 TEST(OpenaiAnswerTools, ANamedFunctionsAnswerIsItsArguments) {

@@ -74,11 +74,15 @@ def _layer_name(config, name):
         "self_attn.k_proj": "attn_k", "self_attn.v_proj": "attn_v", "self_attn.o_proj": "attn_output",
         "self_attn.q_norm": "attn_q_norm", "self_attn.k_norm": "attn_k_norm", "self_attn.qkv_proj": "attn_qkv",
         "mlp.gate_up_proj": "ffn_up", "mlp.gate_proj": "ffn_gate", "mlp.up_proj": "ffn_up", "mlp.down_proj": "ffn_down",
-        "block_sparse_moe.gate": "ffn_gate_inp", "mlp.gate": "ffn_gate_inp",
+        "block_sparse_moe.gate": "ffn_gate_inp", "mlp.gate": "ffn_gate_inp", "mlp.router": "ffn_gate_inp",
     }  # fmt: skip
     if config["model_type"] == "gemma3_text":  # which norms what is added, too
         parts |= {"post_attention_layernorm": "post_attention_norm", "pre_feedforward_layernorm": "ffn_norm", "post_feedforward_layernorm": "post_ffw_norm"}
+    if config["model_type"] == "gpt_oss":
+        parts |= {"post_attention_layernorm": "post_attention_norm"}
     _, _, layer, rest = name.split(".", 3)
+    if rest == "self_attn.sinks":
+        return f"blk.{layer}.attn_sinks.weight"
     rest, ending = rest.rsplit(".", 1)
     return f"blk.{layer}.{parts[rest]}.{ending}"
 
@@ -87,6 +91,14 @@ def tensors_of(config, weights):
     """Tensors of a Hugging Face model (fp32, those of phi3 fused) by llama.cpp's names, in its order of rows."""
     out, experts = {}, {}
     for name, values in weights.items():
+        if ".mlp.experts." in name and config["model_type"] == "gpt_oss":  # all of a layer, gate and up in turn
+            layer, part = name.split(".")[2], name.rsplit(".", 1)[1]
+            ending = "bias" if part.endswith("_bias") else "weight"
+            rows = values if ending == "bias" else values.swapaxes(1, 2)
+            split = {"gate": rows[:, 0::2], "up": rows[:, 1::2]} if part.startswith("gate_up") else {"down": rows}
+            for which, some in split.items():
+                out[f"blk.{layer}.ffn_{which}_exps.{ending}"] = numpy.ascontiguousarray(some)
+            continue
         if ".experts." in name:
             base, rest = name.split(".experts.")
             expert, part = rest.split(".")[:2]
@@ -106,7 +118,7 @@ def tensors_of(config, weights):
 
 def metadata_of(config):
     """What llama.cpp's convert_hf_to_gguf.py writes for such a config.json."""
-    name = {"llama": "llama", "mixtral": "llama", "qwen2": "qwen2", "qwen3": "qwen3", "qwen3_moe": "qwen3moe", "phi3": "phi3", "gemma3_text": "gemma3"}[config["model_type"]]
+    name = {"llama": "llama", "mixtral": "llama", "qwen2": "qwen2", "qwen3": "qwen3", "qwen3_moe": "qwen3moe", "phi3": "phi3", "gemma3_text": "gemma3", "gpt_oss": "gpt-oss"}[config["model_type"]]
     size = config.get("head_dim") or config["hidden_size"] // config["num_attention_heads"]
     out = {
         "general.architecture": name,
@@ -130,7 +142,9 @@ def metadata_of(config):
         out[f"{name}.expert_used_count"] = config["num_experts_per_tok"]
     if "moe_intermediate_size" in config:
         out[f"{name}.expert_feed_forward_length"] = config["moe_intermediate_size"]
-    if config.get("sliding_window") and name in ("phi3", "gemma3"):
+    if name == "gpt-oss":
+        out[f"{name}.expert_feed_forward_length"] = config["intermediate_size"]
+    if config.get("sliding_window") and name in ("phi3", "gemma3", "gpt-oss"):
         out[f"{name}.attention.sliding_window"] = config["sliding_window"]
     rope = config.get("rope_scaling") or {}
     kind = rope.get("rope_type") or rope.get("type")

@@ -67,18 +67,22 @@ TEST(DeviceChoice, AutoIsTheCpuForWhatGpusDoNotDo) {
 }
 
 TEST(DeviceChoice, AModelThatGpusHaveNotIsTheCpusOrRefusedBeforeItIsLoaded) {
-  gpu::model::config model;
-  model.kind = gpu::model::family::gemma3;
-  model.architecture = "Gemma3ForCausalLM";
-  auto settings = with(device_choice::automatic, "nowhere/libgodwit_cuda.so");
-  EXPECT_TRUE(choose_device_for(model, settings, {}));
-  EXPECT_EQ(settings.instances.device, device_choice::automatic);
-  settings = with(device_choice::cuda, "nowhere/libgodwit_cuda.so");
-  const auto chosen = choose_device_for(model, settings, {});
-  ASSERT_FALSE(chosen);
-  EXPECT_EQ(chosen.error().line,
-            "--device cuda: the CUDA kernels have no Gemma3ForCausalLM; --device cpu serves this model");
-  EXPECT_EQ(chosen.error().exit_code, 2);
+  using gpu::model::family;
+  for (const auto& [kind, name] :
+       {std::pair{family::gemma3, "Gemma3ForCausalLM"}, std::pair{family::gpt_oss, "GptOssForCausalLM"}}) {
+    gpu::model::config model;
+    model.kind = kind;
+    model.architecture = name;
+    auto settings = with(device_choice::automatic, "nowhere/libgodwit_cuda.so");
+    EXPECT_TRUE(choose_device_for(model, settings, {}));
+    EXPECT_EQ(settings.instances.device, device_choice::automatic);
+    settings = with(device_choice::cuda, "nowhere/libgodwit_cuda.so");
+    const auto chosen = choose_device_for(model, settings, {});
+    ASSERT_FALSE(chosen);
+    EXPECT_EQ(chosen.error().line,
+              std::string("--device cuda: the CUDA kernels have no ") + name + "; --device cpu serves this model");
+    EXPECT_EQ(chosen.error().exit_code, 2);
+  }
 }
 
 // A cluster may share one file, and its head have no GPU.

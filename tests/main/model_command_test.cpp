@@ -59,7 +59,7 @@ TEST_F(ModelCommand, WritesAModelThatTheLoaderReads) {
 
 TEST_F(ModelCommand, CountsTheParametersThatTheTensorsOfEachTinyShapeHave) {
   for (const auto* name : {"tiny", "tiny-llama3", "tiny-mistral", "tiny-qwen2", "tiny-qwen3", "tiny-yarn",
-                           "tiny-mixtral", "tiny-qwen3-moe", "tiny-gemma3"}) {
+                           "tiny-mixtral", "tiny-qwen3-moe", "tiny-gemma3", "tiny-gpt-oss"}) {
     const auto model = gpu::model::random_model(name); // bf16
     EXPECT_EQ(2 * parameters_of(model.configuration), model.tensors->total_bytes()) << name;
   }

@@ -21,8 +21,8 @@ template <coding Code> GODWIT_INLINE void spread_codes(const std::byte* w, std::
     prefetch(at + prefetch_bytes);
     const auto all = load_codes(at);
     if constexpr (layout.four_bits) {
-      put(low_nibbles(all));
-      put(high_nibbles(all));
+      put(multiplied<Code>(low_nibbles(all)));
+      put(multiplied<Code>(high_nibbles(all)));
     } else {
       put(all);
     }

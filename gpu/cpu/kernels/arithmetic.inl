@@ -126,6 +126,8 @@ template <coding Code, class Meant> struct coded_values {
       load_int4(codes, even, odd);
       even = sub(even, none);
       odd = sub(odd, none);
+    } else if constexpr (Code == coding::fp4) {
+      load_fp4(codes, even, odd);
     } else if constexpr (Code == coding::int8) {
       even = load_int8(reinterpret_cast<const std::int8_t*>(codes));
       odd = load_int8(reinterpret_cast<const std::int8_t*>(codes) + 16);

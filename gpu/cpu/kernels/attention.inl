@@ -198,8 +198,9 @@ template <class Values, class Products, class Activations> void attend(const att
   float* highest = wide + query_rows_max * width;
   float* total = highest + query_rows_max;
   for (std::uint32_t r = 0; r < job.rows; ++r) {
-    highest[r] = -__builtin_inff();
-    total[r] = 0;
+    // A sink is the first that the softmax knows of; its probability meets no value.
+    highest[r] = job.sinks ? job.sinks[(job.first_query_row + r) % job.group] : -__builtin_inff();
+    total[r] = highest[r] == -__builtin_inff() ? 0.0F : 1.0F;
     for (std::uint32_t d = 0; d < width; d += 16) store(sums + r * width + d, zero());
   }
   using asked = typename asking<Values>::values::element;

@@ -19,6 +19,12 @@ void round_activations(const typename Values::element* from, std::size_t units, 
   }
 }
 
+/// Of codes of four bits those that are multiplied.
+template <coding Code> GODWIT_INLINE codes multiplied(codes nibbles) {
+  if constexpr (Code == coding::dot_fp4) return looked_up(nibbles, fp4_raised);
+  return nibbles;
+}
+
 /// Rows x Panels outputs over some tiles. `unit`: of the first row in the first tile; `step`: units of a tile.
 template <coding Code, int Rows, int Panels, bool Stream>
 GODWIT_INLINE void dot_block(const rounded_rows& a, std::size_t unit, std::size_t step, const std::byte* w,
@@ -59,8 +65,8 @@ GODWIT_INLINE void dot_block(const rounded_rows& a, std::size_t unit, std::size_
           for (int r = 0; r < Rows; ++r) {
             const auto* four = a.codes + (unit + r) * 32 + (half * loads + i) * (layout.four_bits ? 8 : 4);
             if constexpr (layout.four_bits) {
-              dots[r][c] = dot_of_nibbles(dots[r][c], low_nibbles(all), four);
-              dots[r][c] = dot_of_nibbles(dots[r][c], high_nibbles(all), four + 4);
+              dots[r][c] = dot_of_nibbles(dots[r][c], multiplied<Code>(low_nibbles(all)), four);
+              dots[r][c] = dot_of_nibbles(dots[r][c], multiplied<Code>(high_nibbles(all)), four + 4);
             } else {
               dots[r][c] = dot_of_bytes(dots[r][c], all, four);
             }
@@ -153,10 +159,13 @@ template <class Act> void with_dot(coding code, const Act& act) {
     return act.template operator()<coding::dot8_offset>();
   case coding::dot8_halves:
     return act.template operator()<coding::dot8_halves>();
+  case coding::dot_fp4:
+    return act.template operator()<coding::dot_fp4>();
   case coding::none:
   case coding::int4:
   case coding::int8:
   case coding::e4m3:
+  case coding::fp4:
     break;
   }
 }

@@ -9,7 +9,10 @@ void norm(storage activations, const norm_job& job) {
   activations == storage::bf16 ? norm_rows<bf16_values>(job) : norm_rows<f32_values>(job);
 }
 void swiglu(storage activations, const swiglu_job& job) {
-  if (job.gate == gate_kind::gelu_tanh)
+  if (job.gate == gate_kind::clamped)
+    activations == storage::bf16 ? gated_rows<bf16_values, clamped_gate>(job)
+                                 : gated_rows<f32_values, clamped_gate>(job);
+  else if (job.gate == gate_kind::gelu_tanh)
     activations == storage::bf16 ? gated_rows<bf16_values, gelu_gate>(job) : gated_rows<f32_values, gelu_gate>(job);
   else
     activations == storage::bf16 ? gated_rows<bf16_values, silu_gate>(job) : gated_rows<f32_values, silu_gate>(job);

@@ -169,6 +169,7 @@ template <class Values, class Meant> void product_by_tiles(const gemm_job& job, 
 template <class Meant, class Act> void with_codes(coding code, const Act& act) {
   if (code == coding::int4) return act.template operator()<coded_values<coding::int4, Meant>>();
   if (code == coding::int8) return act.template operator()<coded_values<coding::int8, Meant>>();
+  if (code == coding::fp4) return act.template operator()<coded_values<coding::fp4, Meant>>();
   act.template operator()<coded_values<coding::e4m3, Meant>>();
 }
 

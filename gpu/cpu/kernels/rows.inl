@@ -11,13 +11,23 @@ template <class Values> void norm_rows(const norm_job& job) {
 }
 
 struct silu_gate {
-  static GODWIT_INLINE vec of(vec x) { return div(x, add(set1(1.0F), exponential(sub(zero(), x)))); }
+  static GODWIT_INLINE vec of(vec x, vec up, const swiglu_job&) {
+    return mul(div(x, add(set1(1.0F), exponential(sub(zero(), x)))), up);
+  }
 };
 struct gelu_gate {
-  static GODWIT_INLINE vec of(vec x) {
+  static GODWIT_INLINE vec of(vec x, vec up, const swiglu_job&) {
     // -2 sqrt(2 / pi), and that times 0.044715
     const vec power = mul(x, fma(mul(x, x), set1(-0.0713548162726009F), set1(-1.5957691216057308F)));
-    return div(x, add(set1(1.0F), exponential(power)));
+    return mul(div(x, add(set1(1.0F), exponential(power))), up);
+  }
+};
+struct clamped_gate {
+  static GODWIT_INLINE vec of(vec x, vec up, const swiglu_job& job) {
+    // In this order what is no number stays so.
+    const vec gate = min(set1(job.limit), x), other = max(set1(-job.limit), min(set1(job.limit), up));
+    const vec shut = add(set1(1.0F), exponential(mul(gate, set1(-job.slope))));
+    return mul(div(gate, shut), add(other, set1(1.0F)));
   }
 };
 
@@ -31,7 +41,7 @@ template <class Values, class Gate> void gated_rows(const swiglu_job& job) {
         gate = add(gate, load(job.bias + panel * 16));
         up = add(up, load(job.bias + panel * 16 + 16));
       }
-      const vec value = mul(Gate::of(gate), up);
+      const vec value = Gate::of(gate, up, job);
       Values::put(out + packed_index(job.first_row + row, job.first_column + panel * 8, job.rows, job.width), value);
     }
   }

@@ -24,8 +24,8 @@ enum class storage : std::uint8_t {
 
 /// Weights that are kept in fewer bits than what they mean, which are multiplied in one of two ways.
 ///
-/// Exactly (int4, int8, e4m3): they mean (code - zero) * scale, rounded to bf16 where they count as bf16, and not where
-/// they count as f32. The kernels multiply what is meant, in the order that holds for it.
+/// Exactly (int4, int8, e4m3, fp4): they mean (code - zero) * scale, rounded to bf16 where they count as bf16, and not
+/// where they count as f32. The kernels multiply what is meant, in the order that holds for it.
 ///
 /// By sums of codes (dot...), as llama.cpp does: the activations are rounded, too, each 32 k of a row to 127 steps of
 /// its largest number, a = step * r. For 32 k, or for each half of them, t = scale * (sum of r * (code - zero)), whose
@@ -36,12 +36,14 @@ enum class coding : std::uint8_t {
   int4,               ///< codes of 0 to 15, with a zero
   int8,               ///< codes of -128 to 127
   e4m3,               ///< floats of 8 bits
+  fp4,                ///< floats of 4 bits in halves, -12 to 12
   dot4,               ///< codes of 0 to 15, whose zero is 8
   dot4_offset,        ///< codes of 0 to 15, with an offset
   dot4_offset_halves, ///< the same, with a scale and an offset for each 16 k
   dot8,               ///< codes of -128 to 127
   dot8_offset,        ///< the same, with an offset
-  dot8_halves         ///< codes of -128 to 127, with a scale for each 16 k
+  dot8_halves,        ///< codes of -128 to 127, with a scale for each 16 k
+  dot_fp4             ///< floats of 4 bits in halves
 };
 [[nodiscard]] constexpr bool rounds_activations(coding code) noexcept { return code >= coding::dot4; }
 
@@ -79,9 +81,9 @@ struct rounded_rows {
 ///
 /// `w` in codes: panels of 16 columns, each [depth / 32] tiles of `coded_tile_bytes`: 16 scales (f32), or for halves 16
 /// of the first 16 k and 16 of the others; the offsets (f32) likewise; for int4 16 zeros (8 bits); then the codes. Of
-/// int4, int8 and e4m3 16 pairs: 16 even codes and 16 odd ones, of four bits 16 bytes with the even one in the lower
-/// bits. Of the others 8 quads: four k of a column after another, eight bits with 128 added, or of four bits 4 pairs of
-/// quads with the first one in the lower bits.
+/// int4, int8, e4m3 and fp4 16 pairs: 16 even codes and 16 odd ones, of four bits 16 bytes with the even one in the
+/// lower bits. Of the others 8 quads: four k of a column after another, eight bits with 128 added, or of four bits 4
+/// pairs of quads with the first one in the lower bits.
 struct gemm_job {
   const void* a = nullptr; ///< for codes that round activations unused: `rounded` has them
   std::uint32_t rows = 0;  ///< at most gemm_rows_max
@@ -125,12 +127,14 @@ struct add_normed_job {
 };
 
 /// What an MLP makes of its gate x: x / (1 + e^-x), or x / (1 + e^-2u) with u = sqrt(2 / pi) (x + 0.044715 x^3), which
-/// is x (1 + tanh u) / 2.
-enum class gate_kind : std::uint8_t { silu, gelu_tanh };
+/// is x (1 + tanh u) / 2; or, as gpt-oss has it, x / (1 + e^-slope x) (up + 1), of an x of at most a limit and an up no
+/// farther from 0 than it.
+enum class gate_kind : std::uint8_t { silu, gelu_tanh, clamped };
 
 /// gate * up for a piece of columns, into packed activations. y holds panels gate, up, gate, up ...
 struct swiglu_job {
   gate_kind gate = gate_kind::silu;
+  float limit = 0, slope = 0; ///< of gate_kind::clamped
   const float* y = nullptr;
   std::size_t y_stride = 0;
   const float* bias = nullptr; ///< as y's columns; null: none
@@ -198,8 +202,10 @@ struct attention_job {
   std::uint32_t window = 0;          ///< 0: all positions
   std::uint32_t head_size = 0;
   float scale = 0;
-  void* out = nullptr;        ///< packed activations; columns of query head h at h * head_size
-  std::uint32_t out_rows = 0; ///< of the packing
+  const float* sinks = nullptr; ///< of each query head of the group: a score that takes its part of the softmax and
+                                ///< has no value; null: none
+  void* out = nullptr;          ///< packed activations; columns of query head h at h * head_size
+  std::uint32_t out_rows = 0;   ///< of the packing
   std::uint32_t out_width = 0;
   std::uint32_t first_out_row = 0; ///< row of the slice's first token
   float* scratch = nullptr;        ///< attention_scratch_floats(head_width)
@@ -251,6 +257,11 @@ inline constexpr std::uint32_t decoded_panels = 4;
   return std::size_t{decoded_panels} * lanes * depth * (kind == storage::bf16 ? 2 : 4);
 }
 
+/// Floats of four bits in halves are no farther from 0; products of theirs are of them with that added.
+inline constexpr std::int32_t fp4_most = 12;
+inline constexpr std::int8_t fp4_halves[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
+inline constexpr std::int8_t fp4_raised[16] = {12, 13, 14, 15, 16, 18, 20, 24, 12, 11, 10, 9, 8, 6, 4, 0};
+
 /// What a tile in codes has, 16 columns of 32 k.
 struct coded_layout {
   bool four_bits = false;
@@ -270,8 +281,12 @@ struct coded_layout {
   switch (code) {
   case coding::int4:
     return {true, true, false, 1, 0};
+  case coding::fp4:
+    return {true, false, false, 1, 0};
   case coding::dot4:
     return {true, false, false, 1, 8};
+  case coding::dot_fp4:
+    return {true, false, false, 1, fp4_most};
   case coding::dot4_offset:
     return {true, false, true, 1, 0};
   case coding::dot4_offset_halves:

@@ -110,6 +110,17 @@ GODWIT_INLINE void load_int4(const std::uint8_t* p, vec& low, vec& high) {
   low = {_mm256_cvtepi32_ps(_mm256_and_si256(a, mask)), _mm256_cvtepi32_ps(_mm256_and_si256(b, mask))};
   high = {_mm256_cvtepi32_ps(_mm256_srli_epi32(a, 4)), _mm256_cvtepi32_ps(_mm256_srli_epi32(b, 4))};
 }
+GODWIT_INLINE vec fp4_of(__m128i nibbles) {
+  const __m128i table = _mm_loadu_si128(reinterpret_cast<const __m128i*>(fp4_halves));
+  const __m128i all = _mm_shuffle_epi8(table, nibbles);
+  return {_mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(all)),
+          _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_srli_si128(all, 8)))};
+}
+GODWIT_INLINE void load_fp4(const std::uint8_t* p, vec& low, vec& high) {
+  const __m128i all = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p)), mask = _mm_set1_epi8(15);
+  low = fp4_of(_mm_and_si128(all, mask));
+  high = fp4_of(_mm_and_si128(_mm_srli_epi16(all, 4), mask));
+}
 GODWIT_INLINE __m256 e4m3_half(__m256i codes) {
   const __m256i size = _mm256_and_si256(codes, _mm256_set1_epi32(127));
   const __m256i sign = _mm256_slli_epi32(_mm256_and_si256(codes, _mm256_set1_epi32(128)), 24);
@@ -144,12 +155,16 @@ GODWIT_INLINE codes low_nibbles(codes x) {
 GODWIT_INLINE codes high_nibbles(codes x) {
   return low_nibbles({_mm256_srli_epi16(x.a, 4), _mm256_srli_epi16(x.b, 4)});
 }
+GODWIT_INLINE codes looked_up(codes x, const std::int8_t* table) {
+  const __m256i both = _mm256_broadcastsi128_si256(_mm_loadu_si128(reinterpret_cast<const __m128i*>(table)));
+  return {_mm256_shuffle_epi8(both, x.a), _mm256_shuffle_epi8(both, x.b)};
+}
 GODWIT_INLINE __m256i all_of_four(const std::int8_t* four) {
   std::int32_t word;
   __builtin_memcpy(&word, four, 4);
   return _mm256_set1_epi32(word);
 }
-/// Sums of four products, times `factor`; of codes below 16, so that no sum of two is too large for 16 bits.
+/// Sums of four products, times `factor`; of codes below 32, so that no sum of two is too large for 16 bits.
 GODWIT_INLINE __m256i four_products(__m256i nibbles, __m256i four, std::int16_t factor) {
   return _mm256_madd_epi16(_mm256_maddubs_epi16(nibbles, four), _mm256_set1_epi16(factor));
 }

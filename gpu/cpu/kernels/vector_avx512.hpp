@@ -86,6 +86,14 @@ GODWIT_INLINE void load_int4(const std::uint8_t* p, vec& low, vec& high) {
   low = {_mm512_cvtepi32_ps(_mm512_and_si512(all, _mm512_set1_epi32(15)))};
   high = {_mm512_cvtepi32_ps(_mm512_srli_epi32(all, 4))};
 }
+GODWIT_INLINE void load_fp4(const std::uint8_t* p, vec& low, vec& high) {
+  const __m128i all = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
+  const __m128i table = _mm_loadu_si128(reinterpret_cast<const __m128i*>(fp4_halves)), mask = _mm_set1_epi8(15);
+  const __m128i a = _mm_shuffle_epi8(table, _mm_and_si128(all, mask));
+  const __m128i b = _mm_shuffle_epi8(table, _mm_and_si128(_mm_srli_epi16(all, 4), mask));
+  low = {_mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(a))};
+  high = {_mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(b))};
+}
 GODWIT_INLINE vec load_e4m3(const std::uint8_t* p) {
   const __m512i codes = _mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
   const __m512i size = _mm512_and_si512(codes, _mm512_set1_epi32(127));
@@ -112,6 +120,10 @@ GODWIT_INLINE codes low_nibbles(codes x) { return {_mm512_and_si512(x.v, _mm512_
 GODWIT_INLINE codes high_nibbles(codes x) {
   return {_mm512_and_si512(_mm512_srli_epi16(x.v, 4), _mm512_set1_epi8(15))};
 }
+GODWIT_INLINE codes looked_up(codes x, const std::int8_t* table) {
+  const __m128i once = _mm_loadu_si128(reinterpret_cast<const __m128i*>(table));
+  return {_mm512_shuffle_epi8(_mm512_broadcast_i32x4(once), x.v)};
+}
 GODWIT_INLINE __m512i all_of_four(const std::int8_t* four) {
   std::int32_t word;
   __builtin_memcpy(&word, four, 4);
@@ -124,7 +136,7 @@ GODWIT_INLINE ints dot_of_bytes(ints sum, codes x, const std::int8_t* four) {
 GODWIT_INLINE ints dot_of_nibbles(ints sum, codes x, const std::int8_t* four) { return dot_of_bytes(sum, x, four); }
 #else
 GODWIT_INLINE ints dot_of_nibbles(ints sum, codes x, const std::int8_t* four) {
-  const __m512i pairs = _mm512_maddubs_epi16(x.v, all_of_four(four)); // at most 2 * 15 * 127
+  const __m512i pairs = _mm512_maddubs_epi16(x.v, all_of_four(four)); // at most 2 * 31 * 127
   return {_mm512_add_epi32(sum.v, _mm512_madd_epi16(pairs, _mm512_set1_epi16(1)))};
 }
 GODWIT_INLINE ints dot_of_bytes(ints sum, codes x, const std::int8_t* four) {

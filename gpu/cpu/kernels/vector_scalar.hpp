@@ -90,6 +90,13 @@ GODWIT_INLINE void load_int4(const std::uint8_t* p, vec& low, vec& high) {
     high.v[i] = float(p[i] >> 4);
   }
 }
+/// Of 16 bytes what the lower and the upper four bits are as floats of so many, in halves.
+GODWIT_INLINE void load_fp4(const std::uint8_t* p, vec& low, vec& high) {
+  for (int i = 0; i < 16; ++i) {
+    low.v[i] = float(fp4_halves[p[i] & 15U]);
+    high.v[i] = float(fp4_halves[p[i] >> 4]);
+  }
+}
 /// Sign, four bits of exponent above -7, three of mantissa; below the least exponent one less is implied.
 GODWIT_INLINE float widen_e4m3(std::uint8_t code) {
   const std::uint32_t size = code & 127U, sign = std::uint32_t(code & 128U) << 24;
@@ -126,12 +133,17 @@ GODWIT_INLINE codes high_nibbles(codes x) {
   for (int i = 0; i < 64; ++i) x.v[i] = std::uint8_t(x.v[i] >> 4);
   return x;
 }
+/// Of codes below 16 what stands there in a table.
+GODWIT_INLINE codes looked_up(codes x, const std::int8_t* table) {
+  for (int i = 0; i < 64; ++i) x.v[i] = std::uint8_t(table[x.v[i]]);
+  return x;
+}
 /// Adds the products of each column's four codes with the four of a row.
 GODWIT_INLINE ints dot_of_bytes(ints sum, codes x, const std::int8_t* four) {
   for (int i = 0; i < 64; ++i) sum.v[i / 4] += std::int32_t(x.v[i]) * four[i % 4];
   return sum;
 }
-/// The same where all codes are below 16.
+/// The same where all codes are below 32.
 GODWIT_INLINE ints dot_of_nibbles(ints sum, codes x, const std::int8_t* four) { return dot_of_bytes(sum, x, four); }
 /// Numbers of -127 to 127, to the nearest whole ones, of two equally near the even one; returns their sum.
 GODWIT_INLINE std::int32_t put_int8(vec x, std::int8_t* to) {

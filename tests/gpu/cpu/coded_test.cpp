@@ -23,7 +23,8 @@ public:
     std::uniform_int_distribution<int> any(0, 255), scale(64, 255);
     codes_.resize(of.rows * of.columns);
     for (auto& code : codes_)
-      code = static_cast<std::uint8_t>(of.kind == model::coding::int4 ? any(random_) % 16 : any(random_));
+      code = static_cast<std::uint8_t>(
+          of.kind == model::coding::int4 || of.kind == model::coding::fp4 ? any(random_) % 16 : any(random_));
     if (of.kind == model::coding::e4m3) // 127 and 255 are no numbers
       for (auto& code : codes_) code = static_cast<std::uint8_t>((code & 127U) == 127U ? code - 1U : code);
     groups_ = (of.columns + of.group - 1) / of.group;
@@ -61,6 +62,8 @@ constexpr std::array all_kept{
     kept{coding::int4, "int4", model::coding::int4, true},
     kept{coding::int8, "int8", model::coding::int8},
     kept{coding::e4m3, "fp8", model::coding::e4m3},
+    kept{coding::fp4, "fp4", model::coding::fp4},
+    kept{coding::dot_fp4, "dot_fp4", model::coding::fp4},
     kept{coding::dot4, "dot4", model::coding::int4, true},
     kept{coding::dot4_offset, "dot4_offset", model::coding::int4, false, true},
     kept{coding::dot4_offset_halves, "dot4_offset_halves", model::coding::int4, false, true, true},
@@ -108,8 +111,9 @@ std::vector<float> sums_of_codes(storage kind, const std::vector<float>& x, cons
           const auto unit = from.unit_of(column, first);
           for (auto k = first; k < std::min(end, first + half); ++k) {
             const auto rounded = static_cast<std::int32_t>(std::nearbyint(a[k - tile] * inverse));
-            const auto code = is.kind == model::coding::int4 ? std::int32_t{codes[k]}
-                                                             : std::int32_t{static_cast<std::int8_t>(codes[k])};
+            const auto code = is.kind == model::coding::int4  ? std::int32_t{codes[k]}
+                              : is.kind == model::coding::fp4 ? std::int32_t{model::halves_of_fp4[codes[k]]}
+                                                              : std::int32_t{static_cast<std::int8_t>(codes[k])};
             dot += rounded * (code - unit.zero);
             of_row += rounded;
           }
@@ -201,17 +205,17 @@ TEST_P(CodedGemm, GivesTheBitsOfWhatIsMeantWhateverItsSize) {
   expect_same({7, 48, 256}, 32, 1e30F);
 }
 
-INSTANTIATE_TEST_SUITE_P(Sets, CodedGemm,
-                         ::testing::Combine(::testing::Values(isa::scalar, isa::avx2, isa::avx512, isa::avx512_vnni,
-                                                              isa::amx),
-                                            ::testing::Values(coding::int4, coding::int8, coding::e4m3, coding::dot4,
-                                                              coding::dot4_offset, coding::dot4_offset_halves,
-                                                              coding::dot8, coding::dot8_offset, coding::dot8_halves),
-                                            ::testing::Values(storage::bf16, storage::f32)),
-                         [](const auto& named) {
-                           return to_string(std::get<0>(named.param)) + "_" + kept_as(std::get<1>(named.param)).name +
-                                  (std::get<2>(named.param) == storage::bf16 ? "_bf16" : "_f32");
-                         });
+INSTANTIATE_TEST_SUITE_P(
+    Sets, CodedGemm,
+    ::testing::Combine(::testing::Values(isa::scalar, isa::avx2, isa::avx512, isa::avx512_vnni, isa::amx),
+                       ::testing::Values(coding::int4, coding::int8, coding::e4m3, coding::fp4, coding::dot_fp4,
+                                         coding::dot4, coding::dot4_offset, coding::dot4_offset_halves, coding::dot8,
+                                         coding::dot8_offset, coding::dot8_halves),
+                       ::testing::Values(storage::bf16, storage::f32)),
+    [](const auto& named) {
+      return to_string(std::get<0>(named.param)) + "_" + kept_as(std::get<1>(named.param)).name +
+             (std::get<2>(named.param) == storage::bf16 ? "_bf16" : "_f32");
+    });
 
 TEST(CodedMatrix, EveryFloatOfEightBitsIsWhatItsPartsSay) {
   for (int code = 0; code < 256; ++code) {
@@ -220,6 +224,17 @@ TEST(CodedMatrix, EveryFloatOfEightBitsIsWhatItsPartsSay) {
     const auto value = model::widen_e4m3(static_cast<std::uint8_t>(code));
     EXPECT_EQ(std::abs(value), size) << code;
     EXPECT_EQ(std::signbit(value), code >= 128) << code;
+  }
+}
+
+TEST(CodedMatrix, EveryFloatOfFourBitsIsWhatItsPartsSay) {
+  for (int code = 0; code < 16; ++code) {
+    const int exponent = code >> 1 & 3, mantissa = code & 1;
+    const double size = exponent == 0 ? mantissa / 2.0 : std::ldexp(1 + mantissa / 2.0, exponent - 1);
+    const int halves = model::halves_of_fp4[static_cast<std::size_t>(code)];
+    EXPECT_EQ(halves, (code >= 8 ? -2 : 2) * size) << code;
+    EXPECT_EQ(fp4_halves[code], halves) << code;
+    EXPECT_EQ(fp4_raised[code], halves + fp4_most) << code;
   }
 }
 
@@ -245,6 +260,10 @@ TEST(CodedMatrix, StaysInItsCodesWhereKernelsCanReadThem) {
   EXPECT_EQ(coding_for({model::coding::int4, 16, 64, 16, true}), coding::none) << "two scales in a tile";
   EXPECT_EQ(coding_for({model::coding::int4, 16, 64, 32, false, true}), coding::none) << "offsets";
   EXPECT_EQ(coding_for({model::coding::int8, 16, 64, 16, false}), coding::none) << "two scales in a tile";
+  EXPECT_EQ(coding_for({model::coding::fp4, 16, 64, 32}), coding::fp4);
+  EXPECT_EQ(coding_for({model::coding::fp4, 16, 64, 32}, 16), coding::none) << "begins within a tile";
+  EXPECT_EQ(coding_for({model::coding::fp4, 16, 64, 16}), coding::none) << "two scales in a tile";
+  EXPECT_EQ(coding_for({model::coding::fp4, 16, 64, 32, false, false, true}), coding::dot_fp4);
   const auto by_sums = [&](model::coding kind, std::uint64_t group, bool zeros, bool offsets) {
     return coding_for({kind, 16, 64, group, zeros, offsets, true});
   };

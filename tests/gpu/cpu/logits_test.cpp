@@ -72,6 +72,13 @@ std::vector<variant> variants() {
   c.hidden = 64;
   all.push_back({"gemma3_with_biases", as_gemma3(c)});
   c = tiny_config();
+  c.layers = 3;
+  c.intermediate = 72;
+  all.push_back({"gpt_oss", as_gpt_oss(c)});
+  c.head_size = 64;
+  c.hidden = 64;
+  all.push_back({"gpt_oss_with_heads_of_64", as_gpt_oss(c)});
+  c = tiny_config();
   c.heads = c.kv_heads = 3;
   c.head_size = 8;
   c.hidden = 24;

@@ -40,6 +40,13 @@ std::string mixture_of(const model::config& c, std::uint32_t layer) {
   return "model.layers." + std::to_string(layer) + (c.kind == model::family::mixtral ? ".block_sparse_moe." : ".mlp.");
 }
 
+std::string router_of(const model::config& c, std::uint32_t layer) {
+  return mixture_of(c, layer) + (c.kind == model::family::gpt_oss ? "router" : "gate");
+}
+
+/// The bias of a matrix.
+std::string bias_of(const std::string& matrix) { return matrix.substr(0, matrix.rfind('.')) + ".bias"; }
+
 /// Gate, up and down, as Mixtral's and as Qwen's files name them.
 std::array<std::string, 3> expert_of(const model::config& c, std::uint32_t layer, std::uint32_t expert) {
   const auto base = mixture_of(c, layer) + "experts." + std::to_string(expert);
@@ -76,13 +83,20 @@ memory_weights::memory_weights(const model::config& c, model::data_type type, un
     if (c.mixture.experts == 0) {
       add_mlp(m + "gate_proj.weight", m + "up_proj.weight", m + "down_proj.weight");
     } else {
-      const auto mixture = mixture_of(c, i);
-      add(mixture + "gate.weight", {c.mixture.experts, hidden}, 3 * size, 0, seed++); // so that some weigh more
+      const bool biased = c.mixture.biased;
+      const auto router = router_of(c, i) + ".weight";
+      add(router, {c.mixture.experts, hidden}, 3 * size, 0, seed++); // so that some weigh more
+      if (biased) add(bias_of(router), {c.mixture.experts}, 0.3F, 0, seed++);
       for (std::uint32_t expert = 0; expert < c.mixture.experts; ++expert) {
         const auto [gate, up, down] = expert_of(c, i, expert);
         add_mlp(gate, up, down);
+        if (!biased) continue;
+        add(bias_of(gate), {in}, 1.0F, 0, seed++);
+        add(bias_of(up), {in}, 1.0F, 0, seed++);
+        add(bias_of(down), {hidden}, 0.3F, 0, seed++);
       }
     }
+    if (c.sinks) add(a + "sinks", {c.heads}, 1.5F, 0, seed++);
     if (c.qkv_bias) {
       add(a + "q_proj.bias", {q}, 0.3F, 0, seed++);
       add(a + "k_proj.bias", {kv}, 0.3F, 0, seed++);
@@ -157,6 +171,26 @@ model::config as_gemma3(model::config c) {
   return c;
 }
 
+model::config as_gpt_oss(model::config c) {
+  c.kind = model::family::gpt_oss;
+  c.architecture = "GptOssForCausalLM";
+  c.sinks = c.qkv_bias = c.output_bias = true;
+  c.mixture = {7, 3, true, true};
+  c.gate = model::activation::clamped;
+  c.gate_limit = 1.25; // beyond which some numbers are
+  c.sliding_window = 37;
+  c.windowed.clear();
+  for (std::uint32_t i = 0; i < c.layers; ++i) c.windowed.push_back(i % 2 == 0);
+  c.rope.theta = 500;
+  c.rope.scaling = model::rope_config::scaling_kind::yarn;
+  c.rope.factor = 4;
+  c.rope.original_positions = 256;
+  c.rope.fast_rotations = 8;
+  c.rope.whole_pairs = false;
+  c.rope.attention_factor = 1.139;
+  return c;
+}
+
 std::vector<protocols::token_id> some_tokens(std::size_t count, std::uint32_t vocabulary, unsigned seed) {
   std::mt19937 engine(seed);
   std::vector<protocols::token_id> tokens(count);
@@ -190,10 +224,13 @@ row normed(const model::config& c, const row& x, const std::vector<float>& w) {
   return y;
 }
 
-/// What the gate of an MLP becomes.
-double gated(const model::config& c, double x) {
-  if (c.gate == model::activation::silu) return x / (1 + std::exp(-x));
-  return x / 2 * (1 + std::tanh(std::sqrt(2 / std::numbers::pi) * (x + 0.044715 * x * x * x)));
+/// What the gate of an MLP makes of it.
+double gated(const model::config& c, double x, double up) {
+  if (c.gate == model::activation::silu) return x / (1 + std::exp(-x)) * up;
+  if (c.gate == model::activation::gelu_tanh)
+    return x / 2 * (1 + std::tanh(std::sqrt(2 / std::numbers::pi) * (x + 0.044715 * x * x * x))) * up;
+  x = std::min(x, c.gate_limit);
+  return x / (1 + std::exp(-c.gate_slope * x)) * (std::clamp(up, -c.gate_limit, c.gate_limit) + 1);
 }
 
 /// As what is multiplied by it is stored.
@@ -214,7 +251,11 @@ double frequency(const model::config& c, std::uint32_t i) {
     const auto border = [&](double rotations) {
       return std::log2(original / (2 * std::numbers::pi * rotations)) / std::log2(c.rope.theta) * c.head_size / 2;
     };
-    const double from = std::floor(border(c.rope.fast_rotations)), to = std::ceil(border(c.rope.slow_rotations));
+    double from = border(c.rope.fast_rotations), to = border(c.rope.slow_rotations);
+    if (c.rope.whole_pairs) {
+      from = std::floor(from);
+      to = std::ceil(to);
+    }
     if (i <= from) return f;
     if (i >= to) return f / c.rope.factor;
     return f + (f / c.rope.factor - f) * (i - from) / (to - from);
@@ -239,13 +280,14 @@ void turn_heads(const model::config& c, row& x, std::size_t position) {
 }
 
 row attended(const model::config& c, std::uint32_t layer, const row& q, const std::vector<row>& keys,
-             const std::vector<row>& values) {
+             const std::vector<row>& values, const std::vector<float>* sinks) {
   row out(q.size());
   const std::size_t last = keys.size() - 1, group = c.heads / c.kv_heads;
   for (std::size_t head = 0; head < c.heads; ++head) {
     const std::size_t kv = head / group * c.head_size;
     row weights(keys.size());
-    double highest = -INFINITY, total = 0;
+    const double sink = sinks != nullptr ? static_cast<double>((*sinks)[head]) : -INFINITY;
+    double highest = sink, total = 0;
     for (std::size_t t = 0; t <= last; ++t) {
       weights[t] = -INFINITY;
       const bool windowed = c.sliding_window && (c.windowed.empty() || c.windowed[layer]);
@@ -255,6 +297,7 @@ row attended(const model::config& c, std::uint32_t layer, const row& q, const st
       weights[t] = dot / std::sqrt(c.query_scalar > 0 ? c.query_scalar : static_cast<double>(c.head_size));
       highest = std::max(highest, weights[t]);
     }
+    if (sinks != nullptr) total = std::exp(sink - highest);
     for (auto& weight : weights) total += weight = std::exp(weight - highest);
     for (std::size_t t = 0; t <= last; ++t)
       for (std::uint32_t d = 0; d < c.head_size; ++d)
@@ -269,7 +312,9 @@ void add_to(row& x, const row& y) {
 
 /// All experts, of which those with the highest probabilities count.
 row mixed(const model::config& c, const memory_weights& w, std::uint32_t layer, const row& h) {
-  row chances = times(w.values(mixture_of(c, layer) + "gate.weight"), h);
+  const auto router = router_of(c, layer) + ".weight";
+  const auto bias = [&](const std::string& of) { return c.mixture.biased ? &w.values(bias_of(of)) : nullptr; };
+  row chances = times(w.values(router), h, bias(router));
   const double highest = *std::max_element(chances.begin(), chances.end());
   double all = 0;
   for (auto& chance : chances) all += chance = std::exp(chance - highest);
@@ -283,10 +328,10 @@ row mixed(const model::config& c, const memory_weights& w, std::uint32_t layer, 
   for (std::uint32_t expert = 0; expert < c.mixture.experts; ++expert) {
     if (chances[expert] < least) continue;
     const auto [gates, ups, downs] = expert_of(c, layer, expert);
-    row gate = times(w.values(gates), h);
-    const row up = times(w.values(ups), h);
-    for (std::size_t n = 0; n < gate.size(); ++n) gate[n] = gate[n] / (1 + std::exp(-gate[n])) * up[n];
-    const row down = times(w.values(downs), gate);
+    row gate = times(w.values(gates), h, bias(gates));
+    const row up = times(w.values(ups), h, bias(ups));
+    for (std::size_t n = 0; n < gate.size(); ++n) gate[n] = gated(c, gate[n], up[n]);
+    const row down = times(w.values(downs), gate, bias(downs));
     for (std::size_t n = 0; n < out.size(); ++n) out[n] += down[n] * chances[expert] / (c.mixture.normed ? chosen : 1);
   }
   return out;
@@ -318,7 +363,7 @@ std::vector<double> plain_logits(const model::config& c, const memory_weights& w
       turn_heads(turning, q, t);
       turn_heads(turning, k, t);
       keys[i].push_back(k);
-      row more = times(w.values(a + "o_proj.weight"), attended(c, i, q, keys[i], values[i]),
+      row more = times(w.values(a + "o_proj.weight"), attended(c, i, q, keys[i], values[i], bias(c.sinks, a + "sinks")),
                        bias(c.output_bias, a + "o_proj.bias"));
       if (c.post_norms) more = normed(c, more, w.values(layer + "post_attention_layernorm.weight"));
       add_to(x, more);
@@ -329,7 +374,7 @@ std::vector<double> plain_logits(const model::config& c, const memory_weights& w
       }
       row gate = times(w.values(m + "gate_proj.weight"), h, bias(c.mlp_bias, m + "gate_proj.bias"));
       const row up = times(w.values(m + "up_proj.weight"), h, bias(c.mlp_bias, m + "up_proj.bias"));
-      for (std::size_t n = 0; n < gate.size(); ++n) gate[n] = gated(c, gate[n]) * up[n];
+      for (std::size_t n = 0; n < gate.size(); ++n) gate[n] = gated(c, gate[n], up[n]);
       more = times(w.values(m + "down_proj.weight"), gate, bias(c.mlp_bias, m + "down_proj.bias"));
       if (c.post_norms) more = normed(c, more, w.values(layer + "post_feedforward_layernorm.weight"));
       add_to(x, more);

@@ -40,6 +40,8 @@ private:
 [[nodiscard]] model::config tiny_config();
 /// The same with everything that Gemma 3 has: every third layer sees all positions, the others 37.
 [[nodiscard]] model::config as_gemma3(model::config config);
+/// The same with everything that gpt-oss has: sinks, experts with biases, a window of 37 in every other layer.
+[[nodiscard]] model::config as_gpt_oss(model::config config);
 [[nodiscard]] std::vector<protocols::token_id> some_tokens(std::size_t count, std::uint32_t vocabulary, unsigned seed);
 
 /// Logits of every position by plain loops in double, as the papers define the model.

@@ -308,6 +308,8 @@ TEST_F(CudaExecutor, RefusesModelsOfOtherSizesInOneLine) {
   EXPECT_THAT(message_of([&] { (void)upload(config); }), HasSubstr("head_dim = 20 is none of"));
   EXPECT_THAT(message_of([&] { (void)upload(cpu::testing::as_gemma3(small_config())); }),
               ::testing::AllOf(HasSubstr("have no Gemma3ForCausalLM"), HasSubstr("--device cpu serves this model")));
+  EXPECT_THAT(message_of([&] { (void)upload(cpu::testing::as_gpt_oss(small_config())); }),
+              ::testing::AllOf(HasSubstr("have no GptOssForCausalLM"), HasSubstr("--device cpu serves this model")));
   config = small_config();
   config.vocabulary = 1U << 19U;
   EXPECT_THAT(message_of([&] { (void)upload(config); }), HasSubstr("vocab_size = 524288 is more than 524287"));

@@ -7,6 +7,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
+#include <cmath>
 #include <cstring>
 #include <map>
 #include <set>
@@ -298,6 +301,92 @@ TEST(QuantizedModel, WhatIsNotSupportedIsSaidByTheFieldsName) {
   EXPECT_THAT(
       error_with("packed4-asym", R"("sparsity_config": {})", R"("sparsity_config": {"format": "sparse-24-bitmask"})"),
       HasSubstr("sparsity_config.format"));
+}
+
+TEST(Mxfp4, AByteHasTwoValuesAndEach32OfARowAScale) {
+  // Two experts of six rows of 64 columns.
+  std::vector<std::byte> blocks(2 * 6 * 2 * 16), scales(2 * 6 * 2);
+  for (std::size_t i = 0; i < blocks.size(); ++i) blocks[i] = static_cast<std::byte>(i * 37 + 11);
+  for (std::size_t i = 0; i < scales.size(); ++i) scales[i] = static_cast<std::byte>(120 + i);
+  const std::vector<std::uint64_t> of_blocks{2, 6, 2, 16}, of_scales{2, 6, 2};
+  const stored_lookup look = [&](std::string_view name) -> std::optional<stored_tensor> {
+    if (name == "x_blocks") return stored_tensor{"U8", of_blocks, blocks};
+    return stored_tensor{"U8", of_scales, scales};
+  };
+  const auto all = find_mxfp4("x", 2, 6, 64, look, "model.safetensors");
+  ASSERT_TRUE(all);
+  const std::array<double, 16> fp4{0, 0.5, 1, 1.5, 2, 3, 4, 6, 0, -0.5, -1, -1.5, -2, -3, -4, -6};
+  for (const std::uint64_t expert : {0U, 1U})
+    for (const auto& [first, step] : {std::pair{0U, 1U}, std::pair{0U, 2U}, std::pair{1U, 2U}}) {
+      const auto matrix = mxfp4_matrix_of(*all, expert, {first, step, 6 / step});
+      EXPECT_EQ(matrix->dimensions().rows, 6 / step);
+      std::vector<float> values(64);
+      for (std::uint64_t row = 0; row < 6 / step; ++row) {
+        matrix->values(row, 0, values);
+        const auto line = expert * 6 + first + row * step;
+        for (std::size_t k = 0; k < 64; ++k) {
+          const auto byte = std::to_integer<unsigned>(blocks[line * 32 + k / 2]);
+          const auto exponent = std::to_integer<int>(scales[line * 2 + k / 32]) - 127;
+          EXPECT_EQ(values[k], std::ldexp(fp4[k % 2 == 0 ? byte & 15U : byte >> 4U], exponent)) << row << " " << k;
+        }
+        std::vector<float> some(5);
+        matrix->values(row, 31, some);
+        EXPECT_TRUE(std::equal(some.begin(), some.end(), values.begin() + 31));
+      }
+    }
+}
+
+TEST(Mxfp4, WhatIsWrongOfItIsSaid) {
+  EXPECT_EQ(tests::error_of(golden_files("quantized/mxfp4")), "");
+  const std::string experts = "model.layers.1.mlp.experts.";
+  const auto changed = [](const std::string& from, const std::string& to) {
+    auto files = golden_files("quantized/mxfp4");
+    change_header(files, from, to);
+    return tests::error_of(files);
+  };
+  EXPECT_THAT(changed(experts + "down_proj_scales", experts + "down_proj_scalex"),
+              HasSubstr("\"" + experts + "down_proj_scales\" is missing"));
+  EXPECT_THAT(changed(experts + "down_proj_blocks", experts + "down_proj_blockx"),
+              HasSubstr("\"" + experts + "down_proj_blocks\" is missing"));
+  EXPECT_THAT(changed(experts + "gate_up_proj_bias", experts + "gate_up_proj_biax"),
+              HasSubstr("\"" + experts + "gate_up_proj_bias\" is missing; config.json calls for [4, 128]"));
+  EXPECT_THAT(
+      changed(experts + "down_proj_blocks\":{\"dtype\":\"U8\"", experts + "down_proj_blocks\":{\"dtype\":\"I8\""),
+      HasSubstr("down_proj_blocks\" is I8 [4, 64, 2, 16], which should be U8 [4, 64, 2, 16]"));
+  EXPECT_THAT(changed("[4,128,2,16]", "[4,128,4,8]"), HasSubstr("which should be U8 [4, 128, 2, 16]"));
+  EXPECT_THAT(changed("[4,128,2]", "[4,256,1]"), HasSubstr("which should be U8 [4, 128, 2]"));
+  EXPECT_THAT(changed("model.layers.0.self_attn.sinks", "model.layers.0.self_attn.sinkx"),
+              HasSubstr("\"model.layers.0.self_attn.sinks\" is missing; config.json calls for [4]"));
+  EXPECT_THAT(changed("\"model.norm.weight\"", "\"" + experts + "3.up_proj.bias\""),
+              HasSubstr("\"" + experts + "3.up_proj.bias\" is in the file beside"));
+  auto files = golden_files("quantized/mxfp4");
+  tests::replace(files, "config.json", R"("quantization_config")", R"("other_config")");
+  EXPECT_THAT(tests::error_of(files), AllOf(HasSubstr("gate_up_proj_blocks\" is of quantized weights"),
+                                            HasSubstr("no quant_method \"mxfp4\"")));
+  files = golden_files("quantized/mxfp4");
+  tests::replace(files, "config.json", R"("num_local_experts": 4)", R"("num_local_experts": 5)");
+  EXPECT_THAT(tests::error_of(files), HasSubstr("which should be U8 [5, 128, 2, 16]"));
+  files = golden_files("quantized/mxfp4");
+  tests::replace(files, "config.json", R"("intermediate_size": 64)", R"("intermediate_size": 48)");
+  EXPECT_THAT(tests::error_of(files), HasSubstr("which should be U8 [4, 96, 2, 16]"));
+}
+
+TEST(JoinedExperts, AreNeededWithAllTheirRowsAndByThemselves) {
+  auto files = golden_files("gpt-oss");
+  EXPECT_EQ(tests::error_of(files), "");
+  const auto changed = [](const std::string& from, const std::string& to) {
+    auto all = golden_files("gpt-oss");
+    change_header(all, from, to);
+    return tests::error_of(all);
+  };
+  const std::string experts = "model.layers.0.mlp.experts.";
+  EXPECT_THAT(changed("\"" + experts + "down_proj\"", "\"" + experts + "dawn_proj\""),
+              HasSubstr("\"" + experts + "down_proj\" is missing; config.json calls for [5, 24, 32]"));
+  EXPECT_THAT(changed("\"model.norm.weight\"", "\"" + experts + "0.gate_proj.weight\""),
+              HasSubstr("\"" + experts + "0.gate_proj.weight\" is in the file beside \"" + experts + "gate_up_proj\""));
+  tests::replace(files, "config.json", R"("intermediate_size": 24)", R"("intermediate_size": 25)");
+  EXPECT_THAT(tests::error_of(files), HasSubstr("gate_up_proj\": shape is [5, 32, 48], but config.json calls for "
+                                                "[5, 32, 50]"));
 }
 
 TEST(FusedTensors, AreNeededWithAllTheirRows) {

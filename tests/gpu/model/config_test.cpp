@@ -399,6 +399,88 @@ TEST(ModelConfig, Gemma3ThatCannotBeComputedIsRefused) {
   EXPECT_THAT(error_of(files), HasSubstr("config.json: text_config.final_logit_softcapping: "));
 }
 
+/// gpt-oss's golden, whose config.json is this text.
+tests::file_map gpt_oss_with(const std::string& more) {
+  auto files = tests::golden_files("gpt-oss");
+  files["config.json"] = tests::bytes_of_text(
+      R"({"architectures": ["GptOssForCausalLM"], "vocab_size": 264, "hidden_size": 32, "intermediate_size": 24,
+          "num_hidden_layers": 3, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 16,
+          "num_local_experts": 5, "max_position_embeddings": 512)" +
+      more + "}");
+  return files;
+}
+
+// transformers' GptOssConfig.
+TEST(ModelConfig, OfGptOssWhatIsAbsentIsWhatTransformersHas) {
+  const auto c = open_config(gpt_oss_with(""));
+  EXPECT_EQ(c.kind, family::gpt_oss);
+  EXPECT_EQ(c.rms_norm_epsilon, 1e-5);
+  EXPECT_EQ(c.gate, activation::clamped);
+  EXPECT_EQ(c.gate_limit, 7);
+  EXPECT_EQ(c.gate_slope, 1.702);
+  EXPECT_TRUE(c.sinks && c.qkv_bias && c.output_bias && c.mixture.biased && c.mixture.normed);
+  EXPECT_FALSE(c.tied_embeddings || c.mlp_bias || c.qk_norm || c.post_norms);
+  EXPECT_EQ(c.mixture.chosen, 4U);
+  EXPECT_EQ(c.sliding_window, 128U);
+  EXPECT_EQ(c.windowed, (std::vector<bool>{true, false, true}));
+  EXPECT_FALSE(c.window_rope) << "all layers turn alike";
+  EXPECT_EQ(c.rope.theta, 150000);
+  EXPECT_EQ(c.rope.scaling, rope_config::scaling_kind::yarn);
+  EXPECT_EQ(c.rope.factor, 32);
+  EXPECT_EQ(c.rope.original_positions, 4096U);
+  EXPECT_FALSE(c.rope.whole_pairs);
+  EXPECT_NEAR(c.rope.attention_factor, 1.3465735902799727, 1e-12);
+  EXPECT_EQ(c.positions_max, 512U) << "which is of the stretched model";
+  EXPECT_EQ(c.quantization.method, quantization_config::method_kind::none);
+}
+
+// As the files of the 20b have it, but for the sizes.
+TEST(ModelConfig, OfGptOssIsReadAsItsFilesHaveIt) {
+  const auto c = open_config(gpt_oss_with(
+      R"(, "attention_bias": true, "attention_dropout": 0.0, "eos_token_id": 2, "experts_per_token": 2,
+          "num_experts_per_tok": 2, "hidden_act": "silu", "initial_context_length": 64, "model_type": "gpt_oss",
+          "layer_types": ["full_attention", "sliding_attention", "full_attention"], "output_router_logits": false,
+          "rms_norm_eps": 1e-05, "rope_scaling": {"beta_fast": 32.0, "beta_slow": 1.0, "factor": 8.0,
+          "original_max_position_embeddings": 64, "rope_type": "yarn", "truncate": false}, "rope_theta": 150000,
+          "router_aux_loss_coef": 0.9, "sliding_window": 9, "swiglu_limit": 5.0, "tie_word_embeddings": false)"));
+  EXPECT_EQ(c.mixture.experts, 5U);
+  EXPECT_EQ(c.mixture.chosen, 2U);
+  EXPECT_EQ(c.gate_limit, 5);
+  EXPECT_EQ(c.windowed, (std::vector<bool>{false, true, false}));
+  EXPECT_EQ(window_of(c, 0), 0U);
+  EXPECT_EQ(window_of(c, 1), 9U);
+  EXPECT_EQ(c.rope.factor, 8);
+  EXPECT_EQ(c.positions_max, 512U);
+  EXPECT_FALSE(c.rope.whole_pairs);
+
+  const auto newer = open_config(gpt_oss_with(
+      R"(, "rope_parameters": {"rope_type": "default", "rope_theta": 5e5}, "swiglu_alpha": 1.5,
+          "layer_types": ["full_attention", "full_attention", "full_attention"])"));
+  EXPECT_EQ(newer.rope.theta, 5e5);
+  EXPECT_EQ(newer.rope.scaling, rope_config::scaling_kind::none);
+  EXPECT_EQ(newer.gate_slope, 1.5);
+  EXPECT_FALSE(newer.sliding_window) << "no layer has it";
+}
+
+TEST(ModelConfig, GptOssThatCannotBeComputedIsRefused) {
+  for (const auto& [more, why] :
+       {std::pair{R"("hidden_act": "gelu")", "hidden_act: "},
+        {R"("swiglu_limit": 0)", "swiglu_limit: "},
+        {R"("swiglu_limit": "seven")", "swiglu_limit: "},
+        {R"("num_experts_per_tok": 6)", "num_experts_per_tok: "},
+        {R"("layer_types": ["full_attention"])", "1 entries for 3 layers"},
+        {R"("layer_types": ["full_attention", 7, "sliding_attention"])", "layer_types: "},
+        {R"("sliding_window": null)", "sliding_window: is null"},
+        {R"("sliding_window": 0)", "sliding_window: "},
+        {R"("rope_scaling": {"rope_type": "longrope"})", "rope_scaling.rope_type: "},
+        {R"("quantization_config": {"quant_method": "mxfp8"})", "\"mxfp8\" is not supported"}})
+    EXPECT_THAT(error_of(gpt_oss_with(std::string(", ") + more)),
+                AllOf(HasSubstr("config.json: "), HasSubstr(why), Not(HasSubstr("\n"))));
+  auto files = tests::golden_files("llama");
+  replace(files, "config.json", R"("vocab_size")", R"("quantization_config": {"quant_method": "mxfp4"}, "vocab_size")");
+  EXPECT_THAT(error_of(files), HasSubstr("is supported of GptOssForCausalLM only"));
+}
+
 TEST(ModelConfig, OfGemma3ThatSeesTheTextsPartIsRead) {
   auto files = tests::golden_files("gemma3-with-images");
   auto opened = open_model(memory_source("both", files));

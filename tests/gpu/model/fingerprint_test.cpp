@@ -117,6 +117,24 @@ TEST(Fingerprint, WhateverGemmaHasCounts) {
         << name;
 }
 
+TEST(Fingerprint, WhateverGptOssHasCounts) {
+  const auto config = cpu::testing::as_gpt_oss(tiny_config());
+  const memory_weights tensors(config, data_type::bf16, 1);
+  std::set<std::string> seen{fingerprint(config, tensors)};
+  const auto changed = [&](const std::string& what, const std::function<void(model::config&)>& change) {
+    auto other = config;
+    change(other);
+    EXPECT_TRUE(seen.insert(fingerprint(other, tensors)).second) << what;
+  };
+  changed("sinks", [](auto& c) { c.sinks = false; });
+  changed("biases of experts", [](auto& c) { c.mixture.biased = false; });
+  changed("the limit", [](auto& c) { c.gate_limit += 1; });
+  changed("the slope", [](auto& c) { c.gate_slope += 1; });
+  changed("which layers have the window", [](auto& c) { c.windowed[0] = !c.windowed[0]; });
+  for (const std::string name : {"self_attn.sinks", "mlp.router.bias", "mlp.experts.2.up_proj.bias"})
+    EXPECT_TRUE(seen.insert(fingerprint(config, one_byte_off(tensors, "model.layers.1." + name, 3))).second) << name;
+}
+
 TEST(Fingerprint, WhatClientsMayChooseThemselvesDoesNotCount) {
   const auto config = tiny_config();
   const memory_weights tensors(config, data_type::bf16, 1);

@@ -74,6 +74,43 @@ TEST(Gguf, Gemma3IsWhatLlamaCppMakesOfItsFile) {
   EXPECT_TRUE(c.post_norms && c.scaled_embeddings && c.tied_embeddings);
 }
 
+TEST(Gguf, GptOssIsWhatLlamaCppMakesOfItsFile) {
+  const auto model = open_model(goldens() / "gpt-oss-mxfp4/model.gguf");
+  ASSERT_TRUE(model) << model.error().what();
+  const auto& c = model->configuration;
+  EXPECT_EQ(c.kind, family::gpt_oss);
+  EXPECT_EQ(c.sliding_window, 11U);
+  EXPECT_EQ(c.windowed, (std::vector<bool>{true, false}));
+  EXPECT_EQ(c.intermediate, 64U);
+  EXPECT_EQ(c.mixture.experts, 4U);
+  EXPECT_EQ(c.mixture.chosen, 2U);
+  EXPECT_TRUE(c.mixture.biased && c.sinks && c.qkv_bias && c.output_bias);
+  EXPECT_EQ(c.gate_limit, 7);
+  EXPECT_EQ(c.rope.scaling, rope_config::scaling_kind::yarn);
+  EXPECT_FALSE(c.rope.whole_pairs) << "as it was trained, whatever llama.cpp does";
+  EXPECT_EQ(c.positions_max, 512U);
+  // Biases of experts are F32 in two dimensions, and no matrices.
+  EXPECT_EQ(open_model(goldens() / "gpt-oss-f16/model.gguf")->configuration.type, data_type::f16);
+}
+
+TEST(GgufRefuses, GptOssWithoutATensorThatItNeeds) {
+  const auto with = [](const std::string& from, const std::string& to) {
+    tests::file_map files;
+    std::ifstream in(goldens() / "gpt-oss-mxfp4/model.gguf", std::ios::binary);
+    std::string text{std::istreambuf_iterator<char>(in), {}};
+    const auto at = text.find(from);
+    EXPECT_NE(at, std::string::npos);
+    text.replace(at, from.size(), to);
+    files["model.gguf"] = tests::bytes_of_text(text);
+    const auto opened = open_gguf(memory_source("m", std::move(files)), "model.gguf");
+    return opened ? std::string() : std::string(opened.error().what());
+  };
+  EXPECT_EQ(with("gpt-oss.context_length", "gpt-oss.context_length"), "");
+  EXPECT_THAT(with("blk.1.attn_sinks.weight", "blk.1.attn_sinkx.weight"), HasSubstr("\"blk.1.attn_sinks.weight\""));
+  EXPECT_THAT(with("blk.0.ffn_up_exps.bias", "blk.0.ffn_xp_exps.bias"), HasSubstr("\"blk.0.ffn_up_exps.bias\""));
+  EXPECT_THAT(with("blk.1.ffn_gate_inp.bias", "blk.1.ffn_gate_imp.bias"), HasSubstr("\"blk.1.ffn_gate_inp.bias\""));
+}
+
 TEST(Gguf, AModelIsWhatItsFileSays) {
   const auto model = open_built(small_gguf());
   ASSERT_TRUE(model) << model.error().what();

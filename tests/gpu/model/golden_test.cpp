@@ -76,10 +76,10 @@ private:
     const auto* source = from.find(name);
     if (!source || source->coded != nullptr) return;
     auto& made = tensors_[name];
-    const auto size = bytes_of(source->type);
-    made.values.resize(source->bytes / size);
+    made.values.resize(source->bytes / bytes_of(source->type));
+    const std::size_t columns = source->shape.back();
     for (std::size_t i = 0; i < made.values.size(); ++i) {
-      const auto bits = std::bit_cast<std::uint32_t>(cpu::widen(source->type, source->data + size * i));
+      const auto bits = std::bit_cast<std::uint32_t>(cpu::widen(source->type, source->at(i / columns, i % columns)));
       made.values[i] = static_cast<std::uint16_t>((bits + 0x7FFFU + ((bits >> 16U) & 1U)) >> 16U);
     }
     made.view = {data_type::bf16, source->shape, reinterpret_cast<const std::byte*>(made.values.data()),
@@ -202,7 +202,7 @@ TEST_P(Golden, Bf16LogitsAreCloseToTheFp32Reference) {
 
 INSTANTIATE_TEST_SUITE_P(OfEachFamily, Golden,
                          ::testing::Values("llama", "llama3", "llama-linear-biased", "mistral", "qwen2", "qwen3-yarn",
-                                           "mixtral", "qwen3-moe", "phi3", "gemma3", "gemma3-with-images"),
+                                           "mixtral", "qwen3-moe", "phi3", "gemma3", "gemma3-with-images", "gpt-oss"),
                          [](const auto& each) {
                            std::string name = each.param;
                            std::replace(name.begin(), name.end(), '-', '_');
@@ -265,10 +265,11 @@ TEST_P(QuantizedGolden, SaysHowItIsQuantized) {
   const auto expected = read();
   const auto words = quantization_in_words(expected.model);
   const std::string name = GetParam();
-  EXPECT_TRUE(words.starts_with(name.find('4') != std::string::npos ? "int4"
-                                : name.find('8') == 4               ? "int8"
-                                : name.starts_with("fp8")           ? "fp8"
-                                                                    : "int8"))
+  EXPECT_TRUE(words.starts_with(name == "mxfp4"                       ? "fp4 in groups of 32 (mxfp4)"
+                                : name.find('4') != std::string::npos ? "int4"
+                                : name.find('8') == 4                 ? "int8"
+                                : name.starts_with("fp8")             ? "fp8"
+                                                                      : "int8"))
       << words;
   EXPECT_THROW((void)quantize(expected.model, rounding::int8), model_error);
 }
@@ -276,7 +277,7 @@ TEST_P(QuantizedGolden, SaysHowItIsQuantized) {
 INSTANTIATE_TEST_SUITE_P(OfEachFormat, QuantizedGolden,
                          ::testing::Values("gptq4", "gptq4-act-order", "gptq8", "awq4", "fp8-block", "fp8-tensor",
                                            "fp8-channel", "int8-channel", "packed4", "packed4-asym",
-                                           "packed4-act-order", "packed4-mixtral"),
+                                           "packed4-act-order", "packed4-mixtral", "mxfp4"),
                          [](const auto& each) {
                            std::string name = each.param;
                            std::replace(name.begin(), name.end(), '-', '_');
@@ -357,7 +358,7 @@ TEST_P(GgufGolden, TakesTheRoomOfItsCodes) {
   const std::string name = GetParam();
   const auto words = quantization_in_words(expected.model);
   EXPECT_TRUE(words.ends_with(", activations in eight bits (gguf)")) << words;
-  const std::string first = name == "qwen3moe-mxfp4" ? "MXFP4, Q8_0, " : name == "phi3-q5_1" ? "Q5_1, " : "";
+  const std::string first = name.ends_with("mxfp4") ? "MXFP4, Q8_0, " : name == "phi3-q5_1" ? "Q5_1, " : "";
   EXPECT_TRUE(words.starts_with(first)) << words;
   EXPECT_THROW((void)quantize(expected.model, rounding::int8), model_error);
   EXPECT_LT(cpu::packed_bytes(*cpu::pack_model(c, *expected.model.tensors, 1)),
@@ -367,7 +368,7 @@ TEST_P(GgufGolden, TakesTheRoomOfItsCodes) {
 INSTANTIATE_TEST_SUITE_P(OfEachFile, GgufGolden,
                          ::testing::Values("llama3-k", "llama-legacy", "qwen2-q8_0", "qwen3-yarn-f16", "qwen3moe-mxfp4",
                                            "mixtral-q4_0", "mixtral-f16", "phi3-q5_1", "llama-linear-bf16",
-                                           "gemma3-f16"),
+                                           "gemma3-f16", "gpt-oss-mxfp4", "gpt-oss-f16"),
                          [](const auto& each) {
                            std::string name = each.param;
                            std::replace(name.begin(), name.end(), '-', '_');

@@ -48,8 +48,10 @@ bool same(const config& a, const config& b) {
          a.post_norms == b.post_norms && a.query_scalar == b.query_scalar && a.windowed == b.windowed &&
          a.window_rope.has_value() == b.window_rope.has_value() &&
          (!a.window_rope || a.window_rope->theta == b.window_rope->theta) && a.mixture.experts == b.mixture.experts &&
-         a.mixture.chosen == b.mixture.chosen && a.mixture.normed == b.mixture.normed && a.type == b.type &&
-         a.bos == b.bos && a.eos == b.eos && a.default_temperature == b.default_temperature;
+         a.mixture.chosen == b.mixture.chosen && a.mixture.normed == b.mixture.normed &&
+         a.mixture.biased == b.mixture.biased && a.sinks == b.sinks && a.gate_limit == b.gate_limit &&
+         a.gate_slope == b.gate_slope && a.type == b.type && a.bos == b.bos && a.eos == b.eos &&
+         a.default_temperature == b.default_temperature;
 }
 
 std::string file_text(const std::filesystem::path& path) {
@@ -59,7 +61,7 @@ std::string file_text(const std::filesystem::path& path) {
 
 TEST(RandomModel, EveryTinyOneIsADirectoryThatOpensAsItWasMeant) {
   for (const auto* name : {"tiny", "tiny-llama3", "tiny-mistral", "tiny-qwen2", "tiny-qwen3", "tiny-yarn",
-                           "tiny-mixtral", "tiny-qwen3-moe", "tiny-gemma3"}) {
+                           "tiny-mixtral", "tiny-qwen3-moe", "tiny-gemma3", "tiny-gpt-oss"}) {
     const tests::scratch_directory directory(name);
     const auto written = write_random_model(name, directory.path(), 7);
     ASSERT_TRUE(written) << written.error().what();
@@ -86,6 +88,29 @@ TEST(RandomModel, EveryTinyOneIsADirectoryThatOpensAsItWasMeant) {
       EXPECT_EQ(std::memcmp(a->data, b->data, a->bytes), 0) << tensor;
     }
   }
+}
+
+// Whose files have all experts of a layer in one tensor, in another order.
+TEST(RandomModel, ExpertsOfFilesThatHaveThemJoinedAreThoseThatWereMeant) {
+  const tests::scratch_directory directory("joined");
+  ASSERT_TRUE(write_random_model("tiny-gpt-oss", directory.path(), 7));
+  const auto opened = open_model(directory.path());
+  ASSERT_TRUE(opened) << opened.error().what();
+  EXPECT_EQ(opened->tensors->find("model.layers.1.mlp.experts.gate_up_proj")->shape,
+            (std::vector<std::uint64_t>{8, 64, 192}));
+  const auto memory = random_model("tiny-gpt-oss", 7);
+  for (const std::string expert : {"0", "7"})
+    for (const std::string part : {"gate", "up", "down"})
+      for (const auto* ending : {".weight", ".bias"}) {
+        const auto name = "model.layers.1.mlp.experts." + expert + "." + part + "_proj" + ending;
+        const auto *a = opened->tensors->find(name), *b = memory.tensors->find(name);
+        ASSERT_TRUE(a && b) << name;
+        ASSERT_EQ(a->shape, b->shape) << name;
+        const auto columns = a->shape.back();
+        for (std::uint64_t row = 0; row < a->bytes / 2 / columns; ++row)
+          for (std::uint64_t column = 0; column < columns; ++column)
+            ASSERT_EQ(std::memcmp(a->at(row, column), b->at(row, column), 2), 0) << name << " " << row << " " << column;
+      }
 }
 
 TEST(RandomModel, TheSameSeedGivesTheSameBytesAndAnotherDoesNot) {

@@ -27,6 +27,7 @@ using cpu::make_cpu_executor;
 using cpu::pack_model;
 using cpu::pack_stages;
 using cpu::testing::as_gemma3;
+using cpu::testing::as_gpt_oss;
 using cpu::testing::memory_weights;
 using cpu::testing::slice_of;
 using cpu::testing::some_tokens;
@@ -146,6 +147,7 @@ TEST_F(MovingLayers, ChangeNoBitWhateverHappensBetweenTheSteps) {
   shape.mixture = {7, 3, true};
   shapes.push_back(shape);
   shapes.push_back(as_gemma3(seven_layers()));
+  shapes.push_back(as_gpt_oss(seven_layers()));
   for (const auto& one_shape : shapes)
     for (const auto type : {data_type::bf16, data_type::f32}) {
       config_ = one_shape;

@@ -27,6 +27,7 @@ using cpu::make_cpu_executor;
 using cpu::pack_model;
 using cpu::pack_stages;
 using cpu::testing::as_gemma3;
+using cpu::testing::as_gpt_oss;
 using cpu::testing::memory_weights;
 using cpu::testing::slice_of;
 using cpu::testing::some_tokens;
@@ -149,6 +150,7 @@ TEST(StagedModel, GivesTheBitsOfOneDeviceHoweverItIsCutInAnyChunks) {
   c.mixture = {7, 3, true};
   shapes.push_back(c);
   shapes.push_back(as_gemma3(five_layers()));
+  shapes.push_back(as_gpt_oss(five_layers()));
   for (const auto& shape : shapes)
     for (const auto type : {data_type::bf16, data_type::f32}) {
       const memory_weights weights(shape, type, 7);

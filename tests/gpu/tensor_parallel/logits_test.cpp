@@ -53,6 +53,8 @@ std::vector<numbers> all_numbers() {
   c = divisible_shape();
   c.layers = 3;
   all.push_back({"gemma3", as_gemma3(c)});
+  c.intermediate = 130;
+  all.push_back({"gpt_oss", as_gpt_oss(c)});
   c = divisible_shape();
   c.heads = 4;
   c.hidden = 24;

@@ -77,6 +77,135 @@ TEST(ChatTemplate, ARefusalOfTheTemplateIsForTheClient) {
   EXPECT_THAT(shown(compiled("{{ messages[7].content }}"), two), HasSubstr("chat template fails"));
 }
 
+/// A small one in the harmony format, with whatever the template of gpt-oss is made of.
+constexpr auto harmony = R"(
+{#- Types as TypeScript has them. #}
+{%- macro type_of(spec, required_params, is_nullable=false) -%}
+    {%- if spec.type == "array" -%}
+        {%- if spec['items'] -%}{{- type_of(spec['items'], required_params) + "[]" }}{%- else -%}{{- "any[]" }}{%- endif -%}
+    {%- elif spec.type is defined and spec.type is iterable and spec.type is not string and spec.type is not mapping and spec.type[0] is defined -%}
+        {{- spec.type | join(" | ") }}
+    {%- elif spec.enum -%}
+        {{- '"' + spec.enum | join('" | "') + '"' }}
+    {%- elif spec.type == "integer" or spec.type == "number" -%}
+        {{- "number" }}
+    {%- else -%}
+        {{- spec.type }}
+    {%- endif -%}
+    {%- if is_nullable -%}{{- " | null" }}{%- endif -%}
+{%- endmacro -%}
+{%- macro namespace_of(name, tools) -%}
+    {{- "namespace " + name + " {\n" }}
+    {%- for tool in tools %}
+        {%- set tool = tool.function %}
+        {{- "type " + tool.name + " = " }}
+        {%- if tool.parameters and tool.parameters.properties %}
+            {{- "(_: {\n" }}
+            {%- for param_name, param_spec in tool.parameters.properties.items() %}
+                {%- if param_spec.description %}{{- "// " + param_spec.description + "\n" }}{%- endif %}
+                {{- param_name }}
+                {%- if param_name not in (tool.parameters.required or []) -%}{{- "?" }}{%- endif -%}
+                {{- ": " + type_of(param_spec, tool.parameters.required or [], param_spec.nullable or false) }}
+                {%- if param_spec.default is defined -%}{{- " // default: " + param_spec.default|tojson }}{%- endif -%}
+                {{- "\n" }}
+            {%- endfor %}
+            {{- "}) => any;\n" }}
+        {%- else -%}
+            {{- "() => any;\n" }}
+        {%- endif -%}
+    {%- endfor %}
+    {{- "}" }}
+{%- endmacro -%}
+{%- if reasoning_effort is not defined %}{%- set reasoning_effort = "medium" %}{%- endif %}
+{{- "<|start|>system<|message|>Date: " + strftime_now("%Y-%m-%d") + "\nReasoning: " + reasoning_effort + "<|end|>" }}
+{%- if messages[0].role == "developer" or messages[0].role == "system" %}
+    {%- set developer_message = messages[0].content %}
+    {%- set loop_messages = messages[1:] %}
+{%- else %}
+    {%- set developer_message = "" %}
+    {%- set loop_messages = messages %}
+{%- endif %}
+{%- if developer_message or tools %}
+    {{- "<|start|>developer<|message|>" }}
+    {%- if developer_message %}{{- developer_message }}{%- endif %}
+    {%- if tools -%}{{- "\n" + namespace_of("functions", tools) }}{%- endif -%}
+    {{- "<|end|>" }}
+{%- endif %}
+{%- set last_tool_call = namespace(name=none) %}
+{%- for message in loop_messages -%}
+    {%- if message.role == 'assistant' -%}
+        {%- if "content" in message and message.content and "<|channel|>final<|message|>" in message.content %}
+            {{- raise_exception("A message has the channels of others in it.") }}
+        {%- endif %}
+        {%- if "tool_calls" in message %}
+            {%- set future = namespace(found=false) %}
+            {%- for other in loop_messages[loop.index:] %}
+                {%- if other.role == 'assistant' and "tool_calls" not in other %}{%- set future.found = true %}{%- endif %}
+            {%- endfor %}
+            {%- set tool_call = message.tool_calls[0] %}
+            {%- if tool_call.function %}{%- set tool_call = tool_call.function %}{%- endif %}
+            {%- if message.content and message.thinking %}
+                {{- raise_exception("Content and thinking in one message with calls.") }}
+            {%- elif message.content and not future.found %}
+                {{- "<|start|>assistant<|channel|>analysis<|message|>" + message.content + "<|end|>" }}
+            {%- elif message.thinking and not future.found %}
+                {{- "<|start|>assistant<|channel|>analysis<|message|>" + message.thinking + "<|end|>" }}
+            {%- endif %}
+            {{- "<|start|>assistant to=functions." + tool_call.name + "<|channel|>commentary " }}
+            {{- (tool_call.content_type if tool_call.content_type is defined else "json") + "<|message|>" }}
+            {{- tool_call.arguments|tojson }}
+            {{- "<|call|>" }}
+            {%- set last_tool_call.name = tool_call.name %}
+        {%- else %}
+            {{- "<|start|>assistant<|channel|>final<|message|>" + message.content + "<|end|>" }}
+            {%- set last_tool_call.name = none %}
+        {%- endif %}
+    {%- elif message.role == 'tool' -%}
+        {%- if last_tool_call.name is none %}{{- raise_exception("A result without a call.") }}{%- endif %}
+        {{- "<|start|>functions." + last_tool_call.name + " to=assistant<|channel|>commentary<|message|>" }}
+        {{- message.content|tojson + "<|end|>" }}
+    {%- elif message.role == 'user' -%}
+        {{- "<|start|>user<|message|>" + message.content + "<|end|>" }}
+    {%- endif -%}
+{%- endfor -%}
+{%- if add_generation_prompt -%}
+<|start|>assistant
+{%- endif -%}
+)";
+
+TEST(ChatTemplate, OneInHarmonysChannelsIsRendered) {
+  const auto how = compiled(harmony);
+  EXPECT_EQ(how.calls(), tool_format::harmony);
+  EXPECT_TRUE(how.shows_tools());
+  EXPECT_EQ(shown(how, request(std::string(hi) + R"(,"reasoning_effort":"high")")),
+            "<|start|>system<|message|>Date: 1970-01-01\nReasoning: [high]<|end|><|start|>user<|message|>[Hi]<|end|>"
+            "<|start|>assistant");
+  const auto asked = R"("messages":[{"role":"system","content":"Be brief."},{"role":"user","content":"q"},
+      {"role":"assistant","reasoning_content":"Look it up.","tool_calls":[{"id":"1","type":"function",
+       "function":{"name":"f","arguments":"{\"a\":1}"}}]},
+      {"role":"tool","tool_call_id":"1","content":"r"}],
+      "tools":[{"type":"function","function":{"name":"f","parameters":{"type":"object","required":["a"],"properties":{
+       "a":{"type":"integer","description":"how many"},"b":{"type":"array","items":{"type":"string"},"default":["x"]},
+       "c":{"type":["string","null"]},"d":{"enum":["u","v"],"nullable":true}}}}}])";
+  EXPECT_EQ(
+      shown(how, request(asked)),
+      "<|start|>system<|message|>Date: 1970-01-01\nReasoning: medium<|end|><|start|>developer<|message|>[Be brief.]"
+      "\nnamespace functions {\ntype [f] = (_: {\n// [how many]\n[a]: number\n[b]?: [string][] // default: [\"[x]\"]"
+      "\n[c]?: [string] | [null]\n[d]?: \"[u]\" | \"[v]\" | null\n}) => any;\n}<|end|>"
+      "<|start|>user<|message|>[q]<|end|><|start|>assistant<|channel|>analysis<|message|>[Look it up.]<|end|>"
+      "<|start|>assistant to=functions.[f]<|channel|>commentary json<|message|>{\"[a]\": 1}<|call|>"
+      "<|start|>functions.[f] to=assistant<|channel|>commentary<|message|>\"[r]\"<|end|><|start|>assistant");
+  // What was thought is left out where such a template would refuse it.
+  const auto both = request(R"("messages":[{"role":"user","content":"q"},{"role":"assistant","content":"I look.",
+      "reasoning_content":"Hm.","tool_calls":[{"id":"1","type":"function","function":{"name":"f","arguments":"{}"}}]},
+      {"role":"tool","tool_call_id":"1","content":"r"}])");
+  EXPECT_THAT(shown(how, both), HasSubstr("analysis<|message|>[I look.]<|end|><|start|>assistant to=functions.[f]"));
+  EXPECT_EQ(
+      shown(how,
+            request(R"("messages":[{"role":"user","content":"q"},{"role":"tool","tool_call_id":"1","content":"r"}])")),
+      "400 messages: A result without a call.");
+}
+
 TEST(ChatTemplate, ToolsNeedATemplateThatShowsThem) {
   const auto asked = request(std::string(hi) + tools);
   EXPECT_THAT(shown(published("llama3"), asked),

@@ -105,6 +105,7 @@ TEST(ToolParser, WhatIsNoCallStaysText) {
   for (const std::string elsewhere : {"[TOOL_CALLS]name[ARGS]{}", "<tool_call><function=f>", "<tool_call>f<arg_key>a"})
     EXPECT_EQ(tool_format_of(elsewhere), tool_format::none) << elsewhere;
   EXPECT_EQ(tool_format_of("{{ '<tool_call>' }}"), hermes);
+  EXPECT_EQ(tool_format_of("{{ '<|channel|>final<|message|>' }}"), tool_format::harmony);
   const std::string endless = "<tool_call>{\"arguments\": {\"a\": \"" + std::string(40'000, 'x');
   EXPECT_EQ(parse(hermes, endless, 50), (told{endless, {}}));
 }

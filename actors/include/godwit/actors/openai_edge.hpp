@@ -144,6 +144,11 @@ private:
   [[nodiscard]] std::optional<protocols::openai::api_error> find_model(const std::string& name,
                                                                        protocols::adapter_ref& adapter) const;
   /// How an answer to a chat's prompt begins.
+  /// The model writes harmony's channels.
+  [[nodiscard]] bool in_channels() const noexcept;
+  void begin_in_channels(const protocols::openai::chat_request& request,
+                         std::vector<protocols::token_id>& prompt) const;
+  [[nodiscard]] std::string end_of(const std::vector<protocols::token_id>& prompt) const;
   [[nodiscard]] protocols::reasoning_start reasoning_behind(const std::vector<protocols::token_id>& prompt) const;
   [[nodiscard]] protocols::expected<std::vector<protocols::token_id>, protocols::openai::api_error>
   chat_prompt(const protocols::openai::chat_request& request, bool has_to_fit) const;

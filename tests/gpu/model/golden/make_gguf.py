@@ -33,6 +33,8 @@ COMMON = {**make_goldens.COMMON, "hidden_size": 64, "intermediate_size": 96, "he
 K = {"hidden_size": 256, "intermediate_size": 256, "num_attention_heads": 4, "num_key_value_heads": 1, "head_dim": 64, "num_hidden_layers": 1}
 LLAMA = {"architectures": ["LlamaForCausalLM"], "model_type": "llama", "rope_theta": 10000.0}
 
+GPT_OSS_ROPE = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32, "beta_fast": 32.0, "beta_slow": 1.0, "truncate": False}
+
 # Fields of config.json, what each tensor is kept in (by a part of llama.cpp's name; the first that fits), and the others.
 MODELS = {
     "llama3-k": (
@@ -58,6 +60,16 @@ MODELS = {
         {**make_goldens.MODELS["gemma3"], "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 7, "sliding_window_pattern": 6, "query_pre_attn_scalar": 16},
         {".": "F16"},
     ),
+    # The limit is llama.cpp's own, as is every other layer's window.
+    "gpt-oss-mxfp4": (
+        {**make_goldens.MODELS["gpt-oss"], "hidden_size": 64, "intermediate_size": 64, "num_hidden_layers": 2, "layer_types": ["sliding_attention", "full_attention"],
+         "num_local_experts": 4, "num_experts_per_tok": 2, "swiglu_limit": 7.0, "rope_theta": 10000.0, "rope_scaling": GPT_OSS_ROPE},
+        {".bias": "F32", "gate_inp": "F32", "_exps": "MXFP4", ".": "Q8_0"},
+    ),
+    "gpt-oss-f16": (
+        {**make_goldens.MODELS["gpt-oss"], "hidden_size": 32, "intermediate_size": 48, "num_local_experts": 4, "swiglu_limit": 7.0, "rope_theta": 10000.0, "rope_scaling": GPT_OSS_ROPE},
+        {".bias": "F32", "gate_inp": "F32", ".": "F16"},
+    ),
 }
 
 
@@ -75,7 +87,10 @@ def inverse_frequencies(config, layer):
     size, theta = make_goldens.head_size(config), config["rope_theta"]
     frequencies = theta ** (-torch.arange(0, size, 2, dtype=torch.float64) / size)
     pair = lambda turns: size / 2 * numpy.log(rope["original_max_position_embeddings"] / turns / (2 * numpy.pi)) / numpy.log(theta)
-    first, last = max(0, numpy.floor(pair(32.0))), min(size - 1, numpy.ceil(pair(1.0)))
+    first, last = pair(32.0), pair(1.0)
+    if rope.get("truncate", True):
+        first, last = numpy.floor(first), numpy.ceil(last)
+    first, last = max(0, first), min(size - 1, last)
     stretched = ((torch.arange(size // 2, dtype=torch.float64) - first) / max(0.001, last - first)).clamp(0, 1)
     return (1 - stretched) * frequencies + stretched * frequencies / rope["factor"]
 
@@ -130,7 +145,11 @@ def make_model(library, name, seed):
     (directory / "prompt.txt").write_text(" ".join(map(str, tokens)) + "\n")
     (directory / "logits.f32").write_bytes(logits.tobytes())
     theirs = library.open(directory / "model.gguf", 128).decode(tokens)
-    off = float(numpy.sqrt(((theirs - logits) ** 2).mean()))
+    as_theirs = logits
+    if not (config.get("rope_scaling") or {}).get("truncate", True):  # llama.cpp counts YaRN's borders in whole pairs always
+        whole = {**config, "rope_scaling": {**config["rope_scaling"], "truncate": True}}
+        as_theirs = make_goldens.forward(whole, weights_as_meant(config, tensors, meant), tokens).numpy().astype("<f4")
+    off = float(numpy.sqrt(((theirs - as_theirs) ** 2).mean()))
     print(f"{name}: {(directory / 'model.gguf').stat().st_size} bytes, logits deviate by {logits.std():.2f}, llama.cpp's from them by {off:.4f}")
     # Experts that are as good as each other are chosen by what activations are rounded to.
     assert off < (0.5 if "expert" in str(metadata.keys()) else 0.1) * logits.std(), name
@@ -231,10 +250,12 @@ def make_texts(library):
 
 def main():
     library = gguf.LlamaCpp(LIBRARY)
-    make_blocks(library)
-    make_texts(library)
+    if len(sys.argv) < 2:  # else only these models
+        make_blocks(library)
+        make_texts(library)
     for seed, name in enumerate(MODELS):
-        make_model(library, name, 1000 + seed)
+        if len(sys.argv) < 2 or name in sys.argv[1:]:
+            make_model(library, name, 1000 + seed)
 
 
 if __name__ == "__main__":

@@ -159,6 +159,29 @@ MODELS["gemma3-with-images"] = {
 }
 
 
+# All that gpt-oss has: a window in every other layer, a rope that is stretched without whole pairs, sinks, experts with biases,
+# and a limit that some of their numbers are beyond.
+MODELS["gpt-oss"] = {
+    "architectures": ["GptOssForCausalLM"],
+    "model_type": "gpt_oss",
+    "num_hidden_layers": 3,
+    "head_dim": 16,
+    "attention_bias": True,
+    "layer_types": ["sliding_attention", "full_attention", "sliding_attention"],
+    "sliding_window": 11,
+    "intermediate_size": 24,
+    "num_local_experts": 5,
+    "num_experts_per_tok": 3,
+    "swiglu_limit": 2.5,
+    "rope_theta": 100.0,
+    "rope_scaling": {**MODELS["qwen3-yarn"]["rope_scaling"], "truncate": False},
+}
+
+
+def is_gpt_oss(config):
+    return config["model_type"] == "gpt_oss"
+
+
 def is_gemma(config):
     return config["model_type"] == "gemma3_text"
 
@@ -172,6 +195,8 @@ def experts(config):
 
 
 def router(config, base):
+    if is_gpt_oss(config):
+        return base + "mlp.router"
     return base + ("block_sparse_moe.gate" if config["model_type"] == "mixtral" else "mlp.gate")
 
 
@@ -191,6 +216,7 @@ def tensor_shapes(config):
     keys = config["num_key_value_heads"] * head_size(config)
     attention_bias = config.get("attention_bias", False)
     qkv_bias = attention_bias or config["model_type"] == "qwen2"
+    expert_bias = config.get("mlp_bias", False) or is_gpt_oss(config)
     shapes = {"model.embed_tokens.weight": (VOCABULARY, hidden), "model.norm.weight": (hidden,)}
     if not config["tie_word_embeddings"]:
         shapes["lm_head.weight"] = (VOCABULARY, hidden)
@@ -215,11 +241,13 @@ def tensor_shapes(config):
         linear(base + "self_attn.v_proj", keys, hidden, qkv_bias)
         linear(base + "self_attn.o_proj", hidden, queries, attention_bias)
         if experts(config):
-            linear(router(config, base), experts(config), hidden, False)
+            linear(router(config, base), experts(config), hidden, is_gpt_oss(config))
+        if is_gpt_oss(config):
+            shapes[base + "self_attn.sinks"] = (config["num_attention_heads"],)
         for names in mlps(config, base):
-            linear(names[0], inner, hidden, config.get("mlp_bias", False))
-            linear(names[1], inner, hidden, config.get("mlp_bias", False))
-            linear(names[2], hidden, inner, config.get("mlp_bias", False))
+            linear(names[0], inner, hidden, expert_bias)
+            linear(names[1], inner, hidden, expert_bias)
+            linear(names[2], hidden, inner, expert_bias)
     return shapes
 
 
@@ -229,8 +257,12 @@ def random_weights(config, random):
         values = random.standard_normal(shape)
         if name.endswith("norm.weight"):
             values = (0.0 if is_gemma(config) else 1.0) + 0.2 * values
+        elif name.endswith("_proj.bias") and ".experts." in name:
+            values = (0.3 if "down" in name else 2.0) * values
         elif name.endswith(".bias"):
             values = 0.3 * values
+        elif name.endswith(".sinks"):
+            values = 1.5 * values
         elif "embed_tokens" in name or "lm_head" in name:
             values = 0.5 * values
         else:
@@ -276,7 +308,7 @@ def tokenizer():
 
 def windowed(config, layer):
     """Whether a layer has the window."""
-    if not is_gemma(config):
+    if not is_gemma(config) and not is_gpt_oss(config):
         return config["model_type"] in ("mistral", "phi3") and bool(config.get("sliding_window"))
     if "layer_types" in config:
         return config["layer_types"][layer] == "sliding_attention"
@@ -317,7 +349,9 @@ def inverse_frequencies(config, layer):
             wave = rope["original_max_position_embeddings"] / rotations
             return size / 2 * math.log(wave / (2 * math.pi)) / math.log(theta)
 
-        first, last = math.floor(pair(rope["beta_fast"])), math.ceil(pair(rope["beta_slow"]))
+        first, last = pair(rope["beta_fast"]), pair(rope["beta_slow"])
+        if rope.get("truncate", True):
+            first, last = math.floor(first), math.ceil(last)
         assert 0 < first < last < size / 2
         keep = 1 - ((torch.arange(size // 2, dtype=torch.float64) - first) / (last - first)).clamp(0, 1)
         return keep * frequencies + (1 - keep) * frequencies / rope["factor"]
@@ -374,8 +408,10 @@ def forward(config, weights, tokens):
         v = linear(h, base + "self_attn.v_proj").view(count, -1, size)
         mixed = []
         for head in range(heads):
-            scores = q[:, head] @ k[:, head // groups].T * scale
-            mixed.append(torch.softmax(scores.masked_fill(~seen, -math.inf), dim=-1) @ v[:, head // groups])
+            scores = (q[:, head] @ k[:, head // groups].T * scale).masked_fill(~seen, -math.inf)
+            if is_gpt_oss(config):  # one more, of nothing
+                scores = torch.cat([scores, w[base + "self_attn.sinks"][head].expand(count, 1)], dim=-1)
+            mixed.append(torch.softmax(scores, dim=-1)[:, :count] @ v[:, head // groups])
         more = linear(torch.cat(mixed, dim=-1), base + "self_attn.o_proj")
         if is_gemma(config):
             x = x + norm(more, base + "post_attention_layernorm.weight")
@@ -385,6 +421,10 @@ def forward(config, weights, tokens):
             h = norm(x, base + "post_attention_layernorm.weight")
 
         def mlp(names):
+            if is_gpt_oss(config):
+                limit = config.get("swiglu_limit", 7.0)
+                g, u = linear(h, names[0]).clamp(max=limit), linear(h, names[1]).clamp(-limit, limit)
+                return linear((u + 1) * g * torch.sigmoid(1.702 * g), names[2])
             return linear(gate(linear(h, names[0])) * linear(h, names[1]), names[2])
 
         if is_gemma(config):
@@ -395,7 +435,7 @@ def forward(config, weights, tokens):
             continue
         chances = torch.softmax(linear(h, router(config, base)), dim=-1)
         best, which = torch.topk(chances, config["num_experts_per_tok"], dim=-1)
-        if config.get("norm_topk_prob", True):  # Mixtral has no such field and always norms
+        if config.get("norm_topk_prob", True):  # Mixtral and gpt-oss have no such field and always norm
             best = best / best.sum(dim=-1, keepdim=True)
         # Every expert for every token, of which most weigh nothing.
         weights_of_all = torch.zeros_like(chances).scatter(-1, which, best)
@@ -417,6 +457,21 @@ def file_config(config):
             "vision_config": {"hidden_size": 8, "model_type": "siglip_vision_model"}}
 
 
+def joined(config, weights):
+    """gpt-oss: all experts of a layer in one tensor, gate and up in turn, matrices column by column."""
+    out = {name: values for name, values in weights.items() if ".experts." not in name}
+    for layer in range(config["num_hidden_layers"]):
+        base = f"model.layers.{layer}.mlp.experts."
+        stack = lambda part: numpy.stack([weights[f"{base}{i}.{part}"] for i in range(experts(config))])
+        turns = lambda part: numpy.stack([stack("gate_proj" + part), stack("up_proj" + part)], axis=2)
+        gate_up, bias = turns(".weight"), turns(".bias")  # [expert][row][gate or up](column)
+        out[base + "gate_up_proj"] = numpy.ascontiguousarray(gate_up.reshape(gate_up.shape[0], -1, gate_up.shape[3]).swapaxes(1, 2))
+        out[base + "gate_up_proj_bias"] = bias.reshape(bias.shape[0], -1)
+        out[base + "down_proj"] = numpy.ascontiguousarray(stack("down_proj.weight").swapaxes(1, 2))
+        out[base + "down_proj_bias"] = stack("down_proj.bias")
+    return out
+
+
 def fused(config, weights):
     """As the files have them."""
     if config["architectures"] == ["Gemma3ForConditionalGeneration"]:
@@ -424,6 +479,8 @@ def fused(config, weights):
         return {**{"language_model." + name: values for name, values in weights.items()},
                 "vision_tower.vision_model.encoder.layers.0.mlp.fc1.weight": eye,
                 "multi_modal_projector.mm_input_projection_weight": eye}
+    if is_gpt_oss(config):
+        return joined(config, weights)
     if config["model_type"] != "phi3":
         return weights
     out = dict(weights)

@@ -21,6 +21,7 @@ logits.f32 (one row of logits for each of them). The layouts were checked agains
     compressed-tensors, src/compressed_tensors/quantization/lifecycle/{initialize,forward}.py (shapes of scales, g_idx)
     compressed-tensors, src/compressed_tensors/quantization/{quant_args,quant_config}.py (its quantization_config)
     vLLM, vllm/model_executor/layers/quantization/compressed_tensors/schemes/compressed_tensors_wNa16.py
+    transformers, src/transformers/integrations/mxfp4.py (gpt-oss's experts: nibbles, exponents, gate and up in turn)
 """
 import json
 import math
@@ -288,6 +289,29 @@ def unpack_packed(tensors):
     return weights[:, numpy.argsort(sorted_columns)]
 
 
+# gpt-oss's experts, all of a layer in one tensor.
+
+E2M1 = numpy.array([0, 0.5, 1, 1.5, 2, 3, 4, 6, -0.0, -0.5, -1, -1.5, -2, -3, -4, -6])
+
+
+def mxfp4(random, experts, out, into):
+    """Random codes and exponents [experts, out, into / 32 (, 16)], and what they mean."""
+    codes = random.randint(0, 16, (experts, out, into // 32, 32))
+    exponents = numpy.rint(math.log2(1.5 / math.sqrt(into) / 2.7) + 127 + random.uniform(-1, 1, codes.shape[:3])).astype(numpy.uint8)
+    blocks = (codes[..., 0::2] | codes[..., 1::2] << 4).astype(numpy.uint8)
+    weights = E2M1[codes] * 2.0 ** (exponents[..., None].astype(numpy.float64) - 127)
+    return blocks, exponents, weights.reshape(experts, out, into)
+
+
+def unpack_mxfp4(blocks, scales):
+    """By a sign, two bits of exponent and one of mantissa, in twos of a byte."""
+    codes = numpy.stack([blocks & 15, blocks >> 4], axis=-1).reshape(*blocks.shape[:-1], 32).astype(numpy.int64)
+    exponent, mantissa = codes >> 1 & 3, codes & 1
+    size = numpy.where(exponent == 0, 0.5 * mantissa, (1 + 0.5 * mantissa) * 2.0 ** (exponent - 1))
+    values = numpy.ldexp(numpy.where(codes >> 3, -size, size), scales[..., None].astype(numpy.int64) - 127)
+    return values.reshape(*blocks.shape[:2], -1)
+
+
 # What the tools write into config.json.
 
 
@@ -469,6 +493,7 @@ DTYPES = {
     "F16": numpy.float16,
     "F8_E4M3": numpy.uint8,
     "I8": numpy.int8,
+    "U8": numpy.uint8,
 }
 
 
@@ -548,7 +573,47 @@ def make(name, seed):
     print(f"{name}: {size} bytes, logits from {logits.min():.2f} to {logits.max():.2f}, deviation {logits.std():.2f}")
 
 
+def make_mxfp4(name, seed):
+    """As OpenAI's files have it, but for what is not in codes, which is fp32 here."""
+    config = {**COMMON, **make_goldens.MODELS["gpt-oss"], "hidden_size": 64, "intermediate_size": 64, "num_hidden_layers": 2,
+              "layer_types": ["sliding_attention", "full_attention"], "num_local_experts": 4, "num_experts_per_tok": 2, "head_dim": 8,
+              "tie_word_embeddings": True}  # fmt: skip
+    random = numpy.random.RandomState(seed)
+    weights = make_goldens.random_weights(config, random)
+    count, inner, hidden = config["num_local_experts"], config["intermediate_size"], config["hidden_size"]
+    codes = {}
+    for layer in range(config["num_hidden_layers"]):
+        base = f"model.layers.{layer}.mlp.experts."
+        for part, out, into in (("gate_up_proj", 2 * inner, hidden), ("down_proj", hidden, inner)):
+            blocks, scales, means = mxfp4(random, count, out, into)
+            assert numpy.array_equal(unpack_mxfp4(blocks, scales), means)
+            codes[base + part + "_blocks"], codes[base + part + "_scales"] = blocks, scales
+            for i in range(count):
+                if part == "down_proj":
+                    weights[f"{base}{i}.down_proj.weight"] = means[i]
+                else:
+                    weights[f"{base}{i}.gate_proj.weight"], weights[f"{base}{i}.up_proj.weight"] = means[i][0::2], means[i][1::2]
+    tensors = {part: ("F32", values.astype(numpy.float32)) for part, values in make_goldens.joined(config, weights).items()
+               if not part.endswith(("gate_up_proj", "down_proj"))}  # fmt: skip
+    tensors |= {part: ("U8", values) for part, values in codes.items()}
+    tokens = random.randint(0, make_goldens.VOCABULARY, make_goldens.PROMPT_TOKENS).tolist()
+    logits = make_goldens.forward(config, weights, tokens).numpy().astype("<f4")
+    quantization = {"modules_to_not_convert": ["model.layers.*.self_attn", "model.layers.*.mlp.router", "model.embed_tokens", "lm_head"],
+                    "quant_method": "mxfp4"}  # fmt: skip
+    directory = OUTPUT / name
+    directory.mkdir(parents=True, exist_ok=True)
+    (directory / "config.json").write_text(json.dumps({**config, "quantization_config": quantization}, indent=2) + "\n")
+    (directory / "tokenizer.json").write_text(json.dumps(make_goldens.tokenizer(), separators=(",", ":")) + "\n")
+    write_safetensors(directory / "model.safetensors", tensors)
+    (directory / "prompt.txt").write_text(" ".join(map(str, tokens)) + "\n")
+    (directory / "logits.f32").write_bytes(logits.tobytes())
+    size = sum(path.stat().st_size for path in directory.iterdir())
+    assert size < LARGEST_DIRECTORY, f"{name} has {size} bytes"
+    print(f"{name}: {size} bytes, logits from {logits.min():.2f} to {logits.max():.2f}, deviation {logits.std():.2f}")
+
+
 def main():
+    make_mxfp4("mxfp4", 201)
     for seed, name in enumerate(FORMATS):
         make(name, seed + 101)
 

@@ -15,10 +15,11 @@ enum class data_type : std::uint8_t { bf16, f16, f32 };
 
 /// phi3: Phi-3 and Phi-4, whose files have queries, keys and values in one matrix, gate and up in another.
 /// gemma3: its text models, and the text half of those that see.
-enum class family : std::uint8_t { llama, mistral, qwen2, qwen3, mixtral, qwen3_moe, phi3, gemma3 };
+enum class family : std::uint8_t { llama, mistral, qwen2, qwen3, mixtral, qwen3_moe, phi3, gemma3, gpt_oss };
 
-/// What the MLP makes of its gate: x / (1 + e^-x), or GELU in the form that has a tanh.
-enum class activation : std::uint8_t { silu, gelu_tanh };
+/// What the MLP makes of its gate g, which the up u is multiplied by: g / (1 + e^-g), or GELU in the form that has a
+/// tanh; or, of both no farther from 0 than a limit (of g only above), g / (1 + e^-sg) (u + 1).
+enum class activation : std::uint8_t { silu, gelu_tanh, clamped };
 
 /// Rotary embedding, as in config.json's rope_theta and rope_scaling. `none`, `linear` (positions / factor),
 /// `llama3` and `yarn` (Peng et al., "YaRN", section 3) are known; `factors` is what GGUF files say of Llama 3's.
@@ -40,18 +41,19 @@ struct rope_config {
   double attention_factor = 1.0; ///< queries and keys are multiplied by it as they turn
 };
 
-/// Experts in the place of each layer's MLP (Mixtral, Qwen3-MoE): a router chooses some of them for each token, and
-/// what they compute is added up by the router's weights.
+/// Experts in the place of each layer's MLP (Mixtral, Qwen3-MoE, gpt-oss): a router chooses some of them for each
+/// token, and what they compute is added up by the router's weights.
 struct mixture_config {
   std::uint32_t experts = 0; ///< of a layer; 0: a plain MLP
   std::uint32_t chosen = 0;  ///< for each token
   bool normed = true;        ///< the weights of those that are chosen add up to one, else those of all
+  bool biased = false;       ///< gpt-oss: the router and each expert's matrices have biases
 };
 
 /// How files keep the matrices of layers in fewer bits, as config.json's quantization_config says. Which matrices, and
 /// how many of their weights share a scale, is for the tensors to say.
 struct quantization_config {
-  enum class method_kind : std::uint8_t { none, fp8, compressed, gptq, awq, gguf };
+  enum class method_kind : std::uint8_t { none, fp8, compressed, gptq, awq, gguf, mxfp4 };
   method_kind method = method_kind::none;
   /// gptq: the files say of a zero one less than it is.
   bool zeros_less_one = false;
@@ -80,13 +82,15 @@ struct config {
   bool qk_norm = false;     ///< Qwen3: each head of queries and keys is normed, with RMSNorm, before it turns
   bool output_bias = false; ///< attention o_proj (Llama and Qwen3 with attention_bias)
   bool mlp_bias = false;
+  bool sinks = false; ///< gpt-oss: each head has a score of nothing, which takes its part of attention and adds nothing
   activation gate = activation::silu;
-  bool scaled_embeddings = false; ///< Gemma: times the root of `hidden`, rounded to their type
-  bool norms_less_one = false;    ///< Gemma: the files say of a norm's weights how much they are above one
-  bool post_norms = false;        ///< Gemma: what attention and MLP add to the residual stream is normed, too
-  double query_scalar = 0;        ///< Gemma's query_pre_attn_scalar, by whose root scores are divided; 0: head_size
+  double gate_limit = 7, gate_slope = 1.702; ///< of activation::clamped
+  bool scaled_embeddings = false;            ///< Gemma: times the root of `hidden`, rounded to their type
+  bool norms_less_one = false;               ///< Gemma: the files say of a norm's weights how much they are above one
+  bool post_norms = false; ///< Gemma: what attention and MLP add to the residual stream is normed, too
+  double query_scalar = 0; ///< Gemma's query_pre_attn_scalar, by whose root scores are divided; 0: head_size
   std::optional<std::uint32_t> sliding_window; ///< Mistral 7B v0.1: attention sees this many positions back
-  /// Gemma: of each layer whether it has the window; empty: all have it, where there is one.
+  /// Gemma, gpt-oss: of each layer whether it has the window; empty: all have it, where there is one.
   std::vector<bool> windowed;
   std::optional<rope_config> window_rope; ///< of layers with the window; absent: theirs is that of all
   data_type type = data_type::bf16;       ///< torch_dtype

@@ -17,6 +17,7 @@ enum class tool_format : std::uint8_t {
   llama,     ///< the whole answer {"name": ..., "parameters": {...}}, maybe after <|python_tag|>, several with ";"
   list,      ///< the whole answer [{"name": ..., "parameters": {...}}, ...]: what a schema made of it; none is text
   arguments, ///< the whole answer is the arguments of a function known before
+  harmony,   ///< messages to functions, in channels (gpt-oss): harmony_parser reads them, to a tool_parser text is text
 };
 
 /// Which of them a template's text speaks of.
