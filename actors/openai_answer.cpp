@@ -316,6 +316,7 @@ openai::token_choice openai_choice::describe(const protocols::sampled_token& tok
 openai::choice openai_choice::piece(openai::tool_parser::emission said, std::string reasoning) {
   openai::choice out;
   out.reasoning = std::move(reasoning);
+  out.thinks = harmony_ ? harmony_->thinks() : thoughts_.thinks();
   out.index = options_.index;
   if (!options_.echo.empty()) said.text.insert(0, std::exchange(options_.echo, {}));
   out.text = std::move(said.text);

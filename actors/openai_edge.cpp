@@ -667,6 +667,7 @@ openai_choice_options openai_edge::text_of(const call& what, std::size_t prompt,
         openai::harmony_parser::behind(end_of(what.prompts[prompt]), what.chat->continue_final_message);
     text.harmony->takes_calls = text.tools != openai::tool_format::none;
     text.harmony->calls_max = text.calls.calls_max;
+    text.harmony->functions = text.calls.functions;
     text.skip_special_tokens = false;
   }
   if (text.reasoning != protocols::reasoning_start::off) { // its markers are special tokens in some vocabularies

@@ -63,6 +63,13 @@ void add(hasher& h, const config& c) {
   for (const auto id : c.eos) h.word(static_cast<std::uint32_t>(id));
 }
 
+/// Bytes from its first value to the end of its last: others' lie between where it is not row-major.
+std::uint64_t extent_of(const tensor_view& t) {
+  if (t.data == nullptr || t.bytes == 0) return 0;
+  if (t.row_major()) return t.bytes;
+  return ((t.shape[0] - 1) * t.row_step + (t.shape[1] - 1) * t.column_step + 1) * bytes_of(t.type);
+}
+
 void add(hasher& h, const tensor_view& t) {
   h.word(static_cast<std::uint64_t>(t.type));
   h.word(t.shape.size());
@@ -77,8 +84,7 @@ void add(hasher& h, const tensor_view& t) {
       h.sample(part.size(), pages, [part](std::uint64_t at, std::uint64_t) { return part.data() + at; });
     return;
   }
-  const auto bytes = t.data == nullptr ? 0 : t.bytes;
-  h.sample(bytes, pages, [&t](std::uint64_t at, std::uint64_t) { return t.data + at; });
+  h.sample(extent_of(t), pages, [&t](std::uint64_t at, std::uint64_t) { return t.data + at; });
 }
 
 } // namespace

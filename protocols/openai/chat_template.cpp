@@ -44,19 +44,24 @@ role shown_role(role who, bool knows_developers) {
 /// What a template is ready for.
 struct ways {
   bool knows_developers = false;
-  bool knows_none = false;     ///< as the content of who only calls; others would show the word, or fail
-  bool knows_thinking = false; ///< gpt-oss's word for what was thought, which refuses a content beside it
+  bool knows_none = false;        ///< as the content of who only calls; others would show the word, or fail
+  bool knows_thinking = false;    ///< gpt-oss's word for what was thought, which refuses a content beside it
+  bool adds_descriptions = false; ///< of tools to its text, and fails where one has none: gpt-oss's
 };
 
 /// A message as templates expect it. A role is one of five words, of which we know that they are harmless.
 value template_value(const chat_message& message, ways known) {
   std::vector<jinja::dict_entry> out;
   add(out, "role", value::markup(std::string(to_string(shown_role(message.who, known.knows_developers)))));
-  add(out, "content", message.only_calls && known.knows_none ? value(jinja::none_t{}) : content_of(message.content));
+  const bool thinks = known.knows_thinking && !message.reasoning.empty();
+  // Before a call such a template shows either as thought.
+  const bool joins = thinks && !message.content.empty() && !message.tool_calls.empty();
+  add(out, "content",
+      message.only_calls && known.knows_none ? value(jinja::none_t{}) : content_of(joins ? "" : message.content));
   if (!message.name.empty()) add(out, "name", content_of(message.name));
   if (!message.reasoning.empty()) add(out, "reasoning_content", content_of(message.reasoning));
-  if (known.knows_thinking && !message.reasoning.empty() && message.content.empty())
-    add(out, "thinking", content_of(message.reasoning));
+  if (thinks && (joins || message.content.empty()))
+    add(out, "thinking", content_of(joins ? message.reasoning + "\n" + message.content : message.reasoning));
   if (!message.tool_call_id.empty()) add(out, "tool_call_id", content_of(message.tool_call_id));
   if (!message.tool_calls.empty()) {
     std::vector<value> calls;
@@ -64,6 +69,25 @@ value template_value(const chat_message& message, ways known) {
     add(out, "tool_calls", value(std::move(calls)));
   }
   return value::dict(std::move(out));
+}
+
+/// The tools of a request, whose functions get an empty description where they have none.
+value described(const value& tools) {
+  std::vector<value> out;
+  for (const auto& tool : tools.items()) {
+    const auto* function = tool.find("function");
+    const auto* said = function->find("description");
+    if (said != nullptr && !said->is(value::kind::none)) {
+      out.push_back(tool);
+      continue;
+    }
+    auto fields = function->entries();
+    add(fields, "description", content_of(""));
+    auto whole = tool.entries();
+    add(whole, "function", value::dict(std::move(fields)));
+    out.push_back(value::dict(std::move(whole)));
+  }
+  return value(std::move(out));
 }
 
 /// The whole prompt; `variables` are the tokens that the model's files name.
@@ -78,7 +102,8 @@ expected<jinja::text, jinja::error> rendered(const jinja::compiled_template& cho
   variables.emplace_back("add_generation_prompt", value(request.add_generation_prompt));
   // As transformers has it: there, and none.
   const auto or_none = [](const value& given) { return given.defined() ? given : value(jinja::none_t{}); };
-  variables.emplace_back("tools", or_none(request.tools));
+  const bool describes = known.adds_descriptions && request.tools.defined();
+  variables.emplace_back("tools", describes ? described(request.tools) : or_none(request.tools));
   variables.emplace_back("documents", or_none(request.documents));
   jinja::render_options options;
   options.now_s = now_s;
@@ -190,7 +215,7 @@ expected<std::vector<prompt_piece>, api_error> chat_template::pieces(const chat_
   }
   const auto& chosen = request.tools.defined() && compiled_->for_tools ? *compiled_->for_tools : compiled_->plain;
   ways known{chosen.source().find("developer") != std::string::npos, chosen.asks_for_none("content"),
-             chosen.source().find("message.thinking") != std::string::npos};
+             chosen.source().find("message.thinking") != std::string::npos, calls_ == tool_format::harmony};
   auto text = rendered(chosen, compiled_->tokens, request, known, now_s);
   // It may ask in one place and not in another.
   const auto calls_only = [](const chat_message& message) { return message.only_calls; };

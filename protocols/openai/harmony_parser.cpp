@@ -16,8 +16,11 @@ constexpr std::string_view marker_start = "<|start|>", marker_end = "<|end|>", m
 constexpr std::string_view assistant_role = "assistant", function_prefix = "functions.", recipient_mark = "to=";
 /// What ends a body, or begins what comes behind it.
 constexpr std::array behind_bodies{marker_end, marker_return, marker_call, marker_start, marker_channel};
-/// What a header begins with, white space left aside.
-constexpr std::array in_headers{marker_channel, marker_constrain, marker_message, recipient_mark};
+/// What a header goes to, or breaks off at.
+constexpr std::array behind_headers{marker_message, marker_end, marker_return, marker_call, marker_start};
+/// What the first header begins with, white space left aside: it may say the role again, or break off at once.
+constexpr std::array in_headers{marker_channel, marker_constrain, recipient_mark, marker_message,
+                                marker_end,     marker_return,    marker_call,    marker_start};
 constexpr std::size_t header_bytes_max = 4096; ///< what is longer is none
 
 constexpr std::string_view header_white = " \t\r\n";
@@ -45,6 +48,15 @@ std::size_t maybe_begun(std::string_view text) noexcept {
     for (auto size = std::min(text.size(), marker.size() - 1); size > most; --size)
       if (text.ends_with(marker.substr(0, size))) most = size;
   return most;
+}
+
+/// Which of several markers comes first in a text, and where; npos, empty: none does.
+template <class Markers>
+std::pair<std::size_t, std::string_view> first_of(std::string_view text, const Markers& markers) noexcept {
+  std::pair<std::size_t, std::string_view> first{std::string_view::npos, {}};
+  for (const auto marker : markers)
+    if (const auto at = text.find(marker); at < first.first) first = {at, marker};
+  return first;
 }
 
 /// The word that stands behind `mark` in a header; empty: there is none.
@@ -78,7 +90,7 @@ std::string harmony_parser::opening_of_call(std::string_view function) {
 
 class harmony_parser::state {
 public:
-  explicit state(options how) : how_(how) {
+  explicit state(options how) : how_(std::move(how)) {
     if (how_.where == start::thought) at_ = place::thought;
     if (how_.where == start::text) at_ = place::text;
     if (how_.where == start::between) at_ = place::between;
@@ -153,11 +165,8 @@ private:
 
   /// Where the body ends so far, and the marker that ends it; empty: none yet.
   [[nodiscard]] std::pair<std::size_t, std::string_view> next_marker() const {
-    std::pair<std::size_t, std::string_view> first{held_.size() - maybe_begun(held_), {}};
-    for (const auto marker : behind_bodies)
-      if (const auto at = held_.find(marker); at != std::string::npos && (first.second.empty() || at < first.first))
-        first = {at, marker};
-    return first;
+    const auto first = first_of(held_, behind_bodies);
+    return first.second.empty() ? std::pair{held_.size() - maybe_begun(held_), std::string_view()} : first;
   }
 
   /// The marker stands at the beginning of what is held.
@@ -193,10 +202,15 @@ private:
   }
 
   bool header(emission& out) {
-    const auto end = held_.find(marker_message);
+    const auto [end, marker] = first_of(held_, behind_headers);
     if (end != std::string::npos && end <= header_bytes_max && is_header(std::string_view(held_).substr(0, end + 1))) {
-      read_header(std::string_view(held_).substr(0, end));
-      held_.erase(0, end + marker_message.size());
+      if (marker == marker_message) {
+        read_header(std::string_view(held_).substr(0, end));
+        held_.erase(0, end + marker.size());
+      } else { // it broke off, and says nothing of what comes next
+        held_.erase(0, end);
+        go_behind(marker);
+      }
       return true;
     }
     const bool over = end != std::string::npos || held_.size() >= header_bytes_max + marker_message.size();
@@ -214,10 +228,13 @@ private:
 
   void read_header(std::string_view header) {
     const auto channel = word_behind(header, marker_channel), recipient = word_behind(header, recipient_mark);
-    if (recipient.size() > function_prefix.size() && recipient.starts_with(function_prefix) && how_.takes_calls) {
-      name_ = recipient.substr(function_prefix.size());
+    const bool prefixed = recipient.starts_with(function_prefix);
+    const auto name = prefixed ? recipient.substr(function_prefix.size()) : recipient;
+    const bool to_function = prefixed || std::ranges::find(how_.functions, name) != how_.functions.end();
+    if (to_function && !name.empty() && how_.takes_calls) {
+      name_ = name;
       at_ = place::call;
-    } else if (recipient.starts_with(function_prefix)) {
+    } else if (to_function) {
       begin_body(place::text);
     } else if (channel == "analysis" || (!recipient.empty() && recipient != assistant_role && recipient != "user")) {
       begin_body(place::thought);
@@ -298,7 +315,7 @@ private:
 };
 
 harmony_parser::harmony_parser() : harmony_parser(options()) {}
-harmony_parser::harmony_parser(options how) : state_(std::make_unique<state>(how)) {}
+harmony_parser::harmony_parser(options how) : state_(std::make_unique<state>(std::move(how))) {}
 harmony_parser::harmony_parser(harmony_parser&&) noexcept = default;
 harmony_parser& harmony_parser::operator=(harmony_parser&&) noexcept = default;
 harmony_parser::~harmony_parser() = default;

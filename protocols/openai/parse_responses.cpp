@@ -61,11 +61,11 @@ std::string parse_parts(const json::array& parts, const std::string& path, part_
     const auto type = required_text(part, "type");
     const auto known = std::ranges::find(types.known, type, &part_type::type);
     if (known == types.known.end())
-      fail(unsupported(part.path_of("type"),
-                       "Only parts of type '" + std::string(types.known.front().type) + "' are supported here."));
+      fail(unsupported(part.path_of("type"), "Only parts of type '" + std::string(types.known.front().type) +
+                                                 "' are supported here, not '" + type + "'."));
     if (i > 0) joined += '\n';
     joined += required_text(part, known->field);
-    if (types.of_clients) add_unasked(part, into);
+    if (types.of_clients && type == said_by_clients.front().type) add_unasked(part, into);
   }
   return joined;
 }
@@ -120,8 +120,9 @@ private:
       return;
     }
     // Clients send back what some server answered, with fields of its own.
-    if (!continues_calls()) return static_cast<void>(begin_turn().content = std::move(text));
-    auto& turn = into_.messages.back(); // text behind a call
+    if (!continues_turn() || into_.messages.back().tool_calls.empty())
+      return static_cast<void>(begin_turn().content = std::move(text));
+    auto& turn = go_on(); // text behind a call
     turn.content += text;
     turn.only_calls = false;
   }
@@ -138,13 +139,12 @@ private:
     auto called = parse_called(item, limits_, values_);
     called.id = required_text(item, "call_id");
     if (!continues_turn()) begin_turn().only_calls = true;
-    into_.messages.back().tool_calls.push_back(std::move(called));
+    go_on().tool_calls.push_back(std::move(called));
   }
 
   void output(json_reader& item) {
     chat_message out(role::tool, parse_said(item, "output", clients_parts, into_));
-    out.tool_call_id = required_text(item, "call_id");
-    add_unasked(item, into_);
+    out.tool_call_id = required_text(item, "call_id"); // some servers tell more of it, which comes back
     thought_.clear();
     into_.messages.push_back(std::move(out));
   }
@@ -163,9 +163,16 @@ private:
   }
 
   [[nodiscard]] bool continues_turn() const {
-    return thought_.empty() && !into_.messages.empty() && into_.messages.back().who == role::assistant;
+    return !into_.messages.empty() && into_.messages.back().who == role::assistant;
   }
-  [[nodiscard]] bool continues_calls() const { return continues_turn() && !into_.messages.back().tool_calls.empty(); }
+  /// The turn that is open, with what was thought within it: templates know one thought a turn, and calls that belong
+  /// together in one message.
+  chat_message& go_on() {
+    auto& turn = into_.messages.back();
+    if (!thought_.empty() && !turn.reasoning.empty()) turn.reasoning += '\n';
+    turn.reasoning += std::exchange(thought_, {});
+    return turn;
+  }
   chat_message& begin_turn() {
     auto& turn = into_.messages.emplace_back(role::assistant, std::string());
     turn.reasoning = std::exchange(thought_, {});
@@ -178,8 +185,17 @@ private:
   std::string thought_; ///< of the assistant's message that is next
 };
 
+/// Templates have one message of the system, in front.
+void join_instructions(std::vector<chat_message>& messages) {
+  const auto is_system = [](const chat_message& m) { return m.who == role::system || m.who == role::developer; };
+  const auto rest = std::find_if_not(messages.begin() + 1, messages.end(), is_system);
+  for (auto more = messages.begin() + 1; more != rest; ++more) messages.front().content += "\n\n" + more->content;
+  messages.erase(messages.begin() + 1, rest);
+}
+
 void parse_input(json_reader& body, const request_limits& limits, template_values& values, chat_request& into) {
-  if (auto instructions = body.text("instructions")) into.messages.emplace_back(role::system, *std::move(instructions));
+  const auto instructions = body.text("instructions");
+  if (instructions) into.messages.emplace_back(role::system, *instructions);
   const auto* input = body.value("input");
   if (input == nullptr) fail(invalid_value("input", "'input' is required."));
   if (input->is_string()) return static_cast<void>(into.messages.emplace_back(role::user, text_of(*input)));
@@ -191,7 +207,24 @@ void parse_input(json_reader& body, const request_limits& limits, template_value
                                     std::to_string(items->size()) + "."));
   conversation all(limits, values, into);
   for (std::size_t i = 0; i < items->size(); ++i) all.add((*items)[i], "input[" + std::to_string(i) + "]");
-  if (into.messages.empty()) fail(invalid_value("input", "'input' has no message."));
+  if (into.messages.size() == (instructions ? 1 : 0)) fail(invalid_value("input", "'input' has no message."));
+  if (instructions) join_instructions(into.messages);
+}
+
+/// What an answer would need that is not in the request: to leave it out would answer something else.
+void refuse_what_is_stored(json_reader& body) {
+  for (const auto* name : {"previous_response_id", "conversation", "prompt"})
+    if (body.value(name) != nullptr)
+      fail(unsupported(name,
+                       "Nothing is stored that '" + std::string(name) + "' could name: send all of it in 'input'."));
+}
+
+/// Answers repeat them, streams several times.
+void bound_repeated(json_reader& body) {
+  constexpr std::size_t repeated_bytes_max = std::size_t{1} << 20U;
+  for (const auto* name : {"tools", "text"})
+    if (const auto* value = body.value(name); value != nullptr && json::serialize(*value).size() > repeated_bytes_max)
+      fail(invalid_value(name, "'" + std::string(name) + "' may have up to 1 MiB, since answers repeat it."));
 }
 
 /// `include`, `top_logprobs`.
@@ -302,7 +335,10 @@ expected<responses_request, api_error> parse_responses(std::string_view text, co
     responses_request request;
     template_values values{limits};
     refuse_unsupported_responses(body, limits, request);
-    static_cast<void>(body.boolean("store")); // nothing is
+    refuse_what_is_stored(body);
+    bound_repeated(body);
+    static_cast<void>(body.boolean("store"));          // nothing is
+    static_cast<void>(body.object("client_metadata")); // for who counts requests
     parse_shared(body, defaults, limits, request);
     if (request.continuous_usage) fail(unsupported("stream_options.continuous_usage_stats"));
     check_echoed(body);

@@ -56,6 +56,8 @@ function_tool parse_function(json_reader& reader, std::string path, chat_request
   else
     out.parameters = json::object{{"type", "object"}, {"properties", json::object{}}};
   static_cast<void>(reader.boolean("strict")); // forced calls always follow the schema, others never
+  if (reader.boolean("defer_loading").value_or(false))
+    fail(unsupported(reader.path_of("defer_loading"), "All tools are told to the model at once."));
   add_unknown(reader, into.unknown);
   return out;
 }
@@ -83,7 +85,7 @@ std::optional<function_tool> parse_flat_tool(json_reader& tool, const std::strin
 json::value nested(const json::object& flat) {
   json::object function;
   for (const auto& field : flat)
-    if (field.key() != "type" && field.key() != "strict" && !field.value().is_null())
+    if (field.key() != "type" && field.key() != "strict" && field.key() != "defer_loading" && !field.value().is_null())
       function.emplace(field.key(), field.value());
   return json::object{{"type", "function"}, {"function", std::move(function)}};
 }
@@ -107,11 +109,15 @@ json::value parse_list(const json::array& list, dialect words, const request_lim
   return shown;
 }
 
-/// Which function has to be called.
-std::string parse_named(const json::object& choice, dialect words, chat_request& into) {
+/// Which function has to be called; empty: a tool that is left out, so that none has to be.
+std::string parse_named(const json::object& choice, dialect words, const request_limits& limits, chat_request& into) {
   json_reader reader{choice, "tool_choice"};
-  if (reader.text("type").value_or("function") != "function")
-    fail(unsupported("tool_choice.type", "Only functions can be chosen."));
+  if (reader.text("type").value_or("function") != "function") {
+    constexpr auto only_functions_chosen = "Only functions can be chosen.";
+    if (words == dialect::chat) fail(unsupported("tool_choice.type", only_functions_chosen));
+    refuse_unsupported("tool_choice.type", only_functions_chosen, limits, into);
+    return {};
+  }
   if (words == dialect::responses) {
     auto name = parse_name(reader);
     add_unknown(reader, into.unknown);
@@ -126,7 +132,9 @@ std::string parse_named(const json::object& choice, dialect words, chat_request&
   return name;
 }
 
-void parse_choice(json_reader& body, dialect words, const std::vector<function_tool>& tools, chat_request& into) {
+/// `left_out`: of the tools that were given.
+void parse_choice(json_reader& body, dialect words, const std::vector<function_tool>& tools, bool left_out,
+                  const request_limits& limits, chat_request& into) {
   into.choice = tools.empty() ? tool_choice::none : tool_choice::automatic;
   const auto* choice = body.value("tool_choice");
   if (choice == nullptr) return;
@@ -140,13 +148,15 @@ void parse_choice(json_reader& body, dialect words, const std::vector<function_t
       fail(invalid_value("tool_choice", "'tool_choice' must be 'none', 'auto', 'required' or a function."));
     }
   } else if (choice->is_object()) {
-    into.chosen_tool = parse_named(choice->get_object(), words, into);
+    into.chosen_tool = parse_named(choice->get_object(), words, limits, into);
+    if (into.chosen_tool.empty()) return;
     into.choice = tool_choice::named;
     if (std::ranges::none_of(tools, [&](const auto& tool) { return tool.name == into.chosen_tool; }))
       fail(invalid_value("tool_choice", "There is no tool '" + into.chosen_tool + "' in 'tools'."));
   } else {
     fail_type("tool_choice", "a string or an object", *choice);
   }
+  if (tools.empty() && left_out && into.choice == tool_choice::required) into.choice = tool_choice::none;
   if (tools.empty() && into.choice != tool_choice::none)
     fail(invalid_value("tool_choice", "'tool_choice' needs 'tools'."));
 }
@@ -258,7 +268,7 @@ void parse_tools(json_reader& body, dialect words, const request_limits& limits,
     for (const auto& tool : tools) into.tool_names.push_back(tool.name);
   }
   const std::string format = words == dialect::chat ? "response_format" : "text.format";
-  parse_choice(body, words, tools, into);
+  parse_choice(body, words, tools, list != nullptr && list->size() > tools.size(), limits, into);
   into.parallel_tool_calls = body.boolean("parallel_tool_calls").value_or(true);
   const bool forced = into.choice == tool_choice::required || into.choice == tool_choice::named;
   if (!tools.empty() && into.choice == tool_choice::automatic && !into.sampling.json_schema.empty())

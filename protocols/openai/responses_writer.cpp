@@ -1,5 +1,6 @@
 #include <godwit/protocols/openai/responses_writer.hpp>
 
+#include "openai/call_reader.hpp"
 #include "openai/json_parts.hpp"
 
 #include <godwit/protocols/ensure.hpp>
@@ -70,7 +71,7 @@ answer_part responses_writer::finish(const usage& used) {
     if (!white_.empty()) grow(white_);
   }
   if (at(kind::message) && !logprobs_.empty()) grow({}); // of what was held back, and is not told
-  close(cut_ ? state::incomplete : state::completed);
+  close(cut_ && !whole_call() ? state::incomplete : state::completed);
   const std::string_view status = cut_ ? "incomplete" : "completed";
   if (!how_.stream) return {object(status, &used, nullptr), false};
   event("response." + std::string(status), R"("response":)" + object(status, &used, nullptr));
@@ -103,8 +104,8 @@ std::size_t responses_writer::entries_left() const noexcept {
 void responses_writer::keep_logprobs(choice& piece) {
   const bool says = !piece.text.empty();
   // Of markers, and of what stands between them.
-  const bool none =
-      !says && (!piece.reasoning.empty() || !piece.calls.empty() || at(kind::reasoning) || at(kind::call));
+  const bool none = !says && (piece.thinks || !piece.reasoning.empty() || !piece.calls.empty() || at(kind::reasoning) ||
+                              at(kind::call));
   if (none) {
     logprobs_.clear();
     return;
@@ -135,6 +136,14 @@ void responses_writer::call(const tool_call_delta& delta) {
   }
   ensure(at(kind::call), "responses_writer: arguments without a call");
   if (!delta.arguments.empty()) grow(delta.arguments);
+}
+
+/// The answer was cut behind a call, which is all there.
+bool responses_writer::whole_call() const {
+  if (!at(kind::call)) return false;
+  call_reader arguments;
+  (void)arguments.take(items_.back().text);
+  return arguments.done();
 }
 
 bool responses_writer::at(kind what) const noexcept {

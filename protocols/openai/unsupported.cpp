@@ -58,10 +58,7 @@ constexpr known_parameter chat_parameters[] = {
 };
 
 constexpr known_parameter responses_parameters[] = {
-    {"previous_response_id", neutral::none},
-    {"conversation", neutral::none},
     {"background", neutral::no},
-    {"prompt", neutral::none},
     {"max_tool_calls", neutral::none},
     {"context_management", neutral::empty},
     {"truncation", neutral::disabled},

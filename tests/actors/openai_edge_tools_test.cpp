@@ -323,9 +323,9 @@ struct answer_in_channels {
                      protocols::finish_reason why = protocols::finish_reason::stop, bool takes_calls = true) {
     const auto tokens = embedded_tokens();
     actors::openai_answer_options how;
-    how.endpoint = openai::chunk_writer::endpoint::chat;
-    how.head = {"chatcmpl-1", "m", 1};
-    how.stream = how.include_usage = stream;
+    how.writer = std::make_unique<openai::choices_writer>(openai::choices_writer::form{
+        openai::chunk_writer::endpoint::chat, {"chatcmpl-1", "m", 1}, stream, stream, false, 1, 1});
+    how.stream = stream;
     const auto answer = std::make_shared<actors::openai_answer>(exchange, std::move(how));
     actors::openai_choice_options text;
     text.tokens = tokens;

@@ -22,11 +22,13 @@ told parse(openai::harmony_parser::options how, std::string_view answer, std::si
   openai::harmony_parser parser(how);
   told out;
   const auto add = [&](const openai::harmony_parser::emission& piece) {
+    const auto before = out.text.size();
     out.reasoning += piece.reasoning;
     out.text += piece.text;
     for (const auto& call : piece.calls) {
+      if (call.text_before > piece.text.size()) std::abort();
       if (call.index == out.calls.size())
-        out.calls.push_back(call);
+        out.calls.emplace_back(call).text_before += before;
       else if (call.index + 1 == out.calls.size() && call.name.empty())
         out.calls.back().arguments += call.arguments;
       else
@@ -43,8 +45,8 @@ told parse(openai::harmony_parser::options how, std::string_view answer, std::si
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   if (size < 2 || size > 16384) return 0;
-  const openai::harmony_parser::options how{static_cast<openai::harmony_parser::start>(data[0] % 4),
-                                            data[0] / 4 % 2 == 0, 3};
+  const openai::harmony_parser::options how{
+      static_cast<openai::harmony_parser::start>(data[0] % 4), data[0] / 4 % 2 == 0, 3, {"x", "f"}};
   const std::string_view answer(reinterpret_cast<const char*>(data) + 2, size - 2);
   const auto whole = parse(how, answer, answer.size() + 1);
   if (parse(how, answer, 1) != whole) std::abort();

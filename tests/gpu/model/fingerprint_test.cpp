@@ -5,8 +5,12 @@
 
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <functional>
+#include <optional>
 #include <set>
+#include <string>
+#include <vector>
 
 namespace godwit::gpu::model {
 
@@ -23,6 +27,39 @@ public:
     bytes_.assign(view_.data, view_.data + view_.bytes);
     bytes_.at(at) ^= std::byte{1};
     view_.data = bytes_.data();
+  }
+  [[nodiscard]] const tensor_view* find(std::string_view name) const noexcept override {
+    return name == name_ ? &view_ : of_.find(name);
+  }
+  [[nodiscard]] std::uint64_t total_bytes() const noexcept override { return of_.total_bytes(); }
+
+private:
+  const weights& of_;
+  std::string name_;
+  tensor_view view_;
+  std::vector<std::byte> bytes_;
+};
+
+/// One matrix lies column by column, every second value another's, as gpt-oss's files have it.
+class column_by_column final : public weights {
+public:
+  struct place {
+    std::uint64_t row = 0, column = 0;
+  };
+  /// `off`: where its values differ.
+  column_by_column(const weights& of, std::string name, std::optional<place> off) : of_(of), name_(std::move(name)) {
+    const auto& from = *of.find(name_);
+    const auto rows = from.shape[0], columns = from.shape[1], size = bytes_of(from.type);
+    bytes_.resize(2 * from.bytes);
+    view_ = from;
+    view_.data = bytes_.data() + size; // the second of two: it ends where the file may end
+    view_.row_step = 2;
+    view_.column_step = 2 * rows;
+    const auto at = [&](place where) { return bytes_.data() + (view_.at(where.row, where.column) - bytes_.data()); };
+    for (std::uint64_t row = 0; row < rows; ++row)
+      for (std::uint64_t column = 0; column < columns; ++column)
+        std::memcpy(at({row, column}), from.at(row, column), size);
+    if (off) *at(*off) ^= std::byte{1};
   }
   [[nodiscard]] const tensor_view* find(std::string_view name) const noexcept override {
     return name == name_ ? &view_ : of_.find(name);
@@ -133,6 +170,19 @@ TEST(Fingerprint, WhateverGptOssHasCounts) {
   changed("which layers have the window", [](auto& c) { c.windowed[0] = !c.windowed[0]; });
   for (const std::string name : {"self_attn.sinks", "mlp.router.bias", "mlp.experts.2.up_proj.bias"})
     EXPECT_TRUE(seen.insert(fingerprint(config, one_byte_off(tensors, "model.layers.1." + name, 3))).second) << name;
+}
+
+TEST(Fingerprint, AMatrixThatLiesColumnByColumnCountsToItsEnd) {
+  const auto config = cpu::testing::as_gpt_oss(tiny_config());
+  const memory_weights tensors(config, data_type::bf16, 1);
+  const std::string name = "model.layers.1.mlp.experts.2.up_proj.weight";
+  const auto rows = tensors.find(name)->shape[0], columns = tensors.find(name)->shape[1];
+  std::set<std::string> seen{fingerprint(config, column_by_column(tensors, name, std::nullopt))};
+  for (const auto& [row, column] : std::vector<column_by_column::place>{
+           {0, 0}, {rows - 1, 0}, {0, columns / 2 + 1}, {0, columns - 1}, {rows - 1, columns - 1}})
+    EXPECT_TRUE(
+        seen.insert(fingerprint(config, column_by_column(tensors, name, column_by_column::place{row, column}))).second)
+        << row << " " << column;
 }
 
 TEST(Fingerprint, WhatClientsMayChooseThemselvesDoesNotCount) {

@@ -98,6 +98,7 @@ constexpr auto harmony = R"(
     {{- "namespace " + name + " {\n" }}
     {%- for tool in tools %}
         {%- set tool = tool.function %}
+        {{- "// " + tool.description + "\n" }}
         {{- "type " + tool.name + " = " }}
         {%- if tool.parameters and tool.parameters.properties %}
             {{- "(_: {\n" }}
@@ -184,26 +185,44 @@ TEST(ChatTemplate, OneInHarmonysChannelsIsRendered) {
       {"role":"assistant","reasoning_content":"Look it up.","tool_calls":[{"id":"1","type":"function",
        "function":{"name":"f","arguments":"{\"a\":1}"}}]},
       {"role":"tool","tool_call_id":"1","content":"r"}],
-      "tools":[{"type":"function","function":{"name":"f","parameters":{"type":"object","required":["a"],"properties":{
+      "tools":[{"type":"function","function":{"name":"f","description":"Does.","parameters":{"type":"object","required":["a"],"properties":{
        "a":{"type":"integer","description":"how many"},"b":{"type":"array","items":{"type":"string"},"default":["x"]},
        "c":{"type":["string","null"]},"d":{"enum":["u","v"],"nullable":true}}}}}])";
   EXPECT_EQ(
       shown(how, request(asked)),
       "<|start|>system<|message|>Date: 1970-01-01\nReasoning: medium<|end|><|start|>developer<|message|>[Be brief.]"
-      "\nnamespace functions {\ntype [f] = (_: {\n// [how many]\n[a]: number\n[b]?: [string][] // default: [\"[x]\"]"
+      "\nnamespace functions {\n// [Does.]\ntype [f] = (_: {\n// [how many]\n[a]: number\n[b]?: [string][] // default: "
+      "[\"[x]\"]"
       "\n[c]?: [string] | [null]\n[d]?: \"[u]\" | \"[v]\" | null\n}) => any;\n}<|end|>"
       "<|start|>user<|message|>[q]<|end|><|start|>assistant<|channel|>analysis<|message|>[Look it up.]<|end|>"
       "<|start|>assistant to=functions.[f]<|channel|>commentary json<|message|>{\"[a]\": 1}<|call|>"
       "<|start|>functions.[f] to=assistant<|channel|>commentary<|message|>\"[r]\"<|end|><|start|>assistant");
-  // What was thought is left out where such a template would refuse it.
+  // Such a template refuses what was thought beside what was said before a call, and would show either as thought.
   const auto both = request(R"("messages":[{"role":"user","content":"q"},{"role":"assistant","content":"I look.",
       "reasoning_content":"Hm.","tool_calls":[{"id":"1","type":"function","function":{"name":"f","arguments":"{}"}}]},
       {"role":"tool","tool_call_id":"1","content":"r"}])");
-  EXPECT_THAT(shown(how, both), HasSubstr("analysis<|message|>[I look.]<|end|><|start|>assistant to=functions.[f]"));
+  EXPECT_THAT(shown(how, both),
+              HasSubstr("analysis<|message|>[Hm.\nI look.]<|end|><|start|>assistant to=functions.[f]"));
+  const auto answered = request(R"("messages":[{"role":"assistant","content":"Yes.","reasoning_content":"Hm."}])");
+  EXPECT_THAT(shown(how, answered), HasSubstr("<|start|>assistant<|channel|>final<|message|>[Yes.]<|end|>"));
   EXPECT_EQ(
       shown(how,
             request(R"("messages":[{"role":"user","content":"q"},{"role":"tool","tool_call_id":"1","content":"r"}])")),
       "400 messages: A result without a call.");
+}
+
+// As clients may leave it out, and as harmony's templates do not look whether it is there.
+TEST(ChatTemplate, AFunctionWithoutADescriptionIsShownInHarmonysChannels) {
+  const auto how = compiled(harmony);
+  for (const std::string none : {"", R"("description":null,)", R"("description":"",)"})
+    EXPECT_THAT(shown(how, request(std::string(hi) + R"(,"tools":[{"type":"function","function":{"name":"f",)" + none +
+                                   R"("parameters":{"type":"object"}}},{"type":"function","function":{"name":"g",
+      "description":"Does."}}])")),
+                HasSubstr("namespace functions {\n// \ntype [f] = () => any;\n// [Does.]\ntype [g] = () => any;\n}"))
+        << none;
+  // To others it is what the client said.
+  const auto other = compiled("{{ tools[0].function.description is defined }} <tool_call>");
+  EXPECT_EQ(shown(other, request(std::string(hi) + tools)), "False <tool_call>");
 }
 
 TEST(ChatTemplate, ToolsNeedATemplateThatShowsThem) {

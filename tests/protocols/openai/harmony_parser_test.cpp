@@ -106,6 +106,19 @@ TEST(HarmonyParser, WhatIsSaidToOtherToolsIsThought) {
   expect_heard("<|channel|>commentary to=browser.search<|message|>{\"q\": 1}<|call|>", {"{\"q\": 1}", "", {}});
 }
 
+TEST(HarmonyParser, AToolOfTheRequestIsCalledByItsBareNameToo) {
+  const std::string answer = "<|channel|>commentary to=f <|constrain|>json<|message|>{}<|call|><|start|>assistant to=g"
+                             "<|channel|>commentary<|message|>{\"x\":1}<|call|>";
+  expect_heard(answer, {"", "", {"f({})", "g({\"x\":1})"}}, {began::header, true, 128, {"f", "g"}});
+  expect_heard(answer, {"{\"x\":1}", "", {"f({})"}}, {began::header, true, 128, {"f"}});
+  expect_heard(answer, {"{}\n{\"x\":1}", "", {}});
+  expect_heard(answer, {"", "{}\n{\"x\":1}", {}}, {began::header, false, 128, {"f", "g"}});
+  expect_heard("<|channel|>commentary to=functions.h<|message|>{}", {"", "", {"h({})"}},
+               {began::header, true, 128, {"f"}});
+  expect_heard("<|channel|>analysis to=python code<|message|>1 + 1<|call|>", {"1 + 1", "", {}},
+               {began::header, true, 128, {"f"}});
+}
+
 TEST(HarmonyParser, CallsBeyondTheLimitAreLeftOutAndNoneAreTakenWhereThereAreNoTools) {
   const std::string two = "<|channel|>commentary to=functions.f<|message|>{}<|call|><|start|>assistant<|channel|>"
                           "commentary to=functions.g<|message|>{\"x\":1}<|call|><|start|>assistant<|channel|>final"
@@ -130,6 +143,28 @@ TEST(HarmonyParser, AnAnswerBeginsWhereThePromptEnds) {
 TEST(HarmonyParser, WhatAPromptGoesOnWithIsAHeader) {
   expect_heard(harmony_parser::opening_of_text() + "{\"a\": 1}", {"", "{\"a\": 1}", {}});
   expect_heard(harmony_parser::opening_of_call("f") + "{\"a\": 1}", {"", "", {"f({\"a\": 1})"}});
+}
+
+TEST(HarmonyParser, AHeaderThatBreaksOffIsLeftOut) {
+  const std::string answer = "<|start|>assistant<|channel|>final<|message|>Answer";
+  for (const std::string marker : {"<|end|>", "<|return|>", "<|call|>", ""}) {
+    for (const std::string header :
+         {"<|channel|>analysis", "<|channel|>commentary to=functions.f <|constrain|>json", ""})
+      expect_heard(header + marker + answer, {"", "Answer", {}});
+    expect_heard("<|channel|>analysis<|message|>Hm.<|end|><|start|>assistant<|channel|>final" + marker + answer,
+                 {"Hm.", "Answer", {}});
+  }
+  expect_heard("<|channel|>analysis<|end|>", {});
+  expect_heard("<|channel|>analysis<|end|>Answer", {"", "Answer", {}});
+}
+
+TEST(HarmonyParser, TheFirstHeaderMayRepeatTheRole) {
+  expect_heard("<|start|>assistant<|channel|>final<|message|>Hi", {"", "Hi", {}});
+  expect_heard("\n<|start|>assistant<|channel|>analysis<|message|>Hm.<|end|><|start|>assistant<|channel|>final"
+               "<|message|>Hi",
+               {"Hm.", "Hi", {}});
+  expect_heard("<|start|>assistant to=functions.f<|channel|>commentary json<|message|>{}<|call|>", {"", "", {"f({})"}});
+  expect_heard("<|start up", {"", "<|start up", {}});
 }
 
 // Models that are asked for something else, or are very small.

@@ -56,7 +56,8 @@ TEST(ResponsesRequest, InstructionsAreTheSystemsMessageInFront) {
       {"type":"message","role":"user","content":[{"type":"input_text","text":"a"},{"type":"input_text","text":"b"}]},
       {"role":"system","content":"s"}]})");
   ASSERT_TRUE(parsed) << parsed.error().message;
-  EXPECT_THAT(parsed->messages, ElementsAre(chat_message(role::system, "be brief"), chat_message(role::developer, "d"),
+  // With those of the system that follow at once: many templates know one, and only in front.
+  EXPECT_THAT(parsed->messages, ElementsAre(chat_message(role::system, "be brief\n\nd"),
                                             chat_message(role::user, "a\nb"), chat_message(role::system, "s")));
   EXPECT_THAT(parsed->unknown, IsEmpty());
 }
@@ -145,15 +146,15 @@ TEST(ResponsesRequest, ATurnMayOnlyCallOrSayMoreBehindACall) {
   ASSERT_EQ(behind->messages.size(), 1U);
   EXPECT_FALSE(behind->messages[0].only_calls);
   EXPECT_EQ(behind->messages[0].content, "more");
-  // What is thought begins a turn of its own.
+  // What is thought within a turn parts no calls, which are answered together.
   const auto two = of_items(
       call + R"(,{"type":"reasoning","summary":[{"type":"summary_text","text":"s"}]},)" + call +
       R"(,{"type":"reasoning","summary":[]},{"role":"user","content":"u"},{"role":"assistant","content":"a"})");
   ASSERT_TRUE(two) << two.error().message;
-  ASSERT_EQ(two->messages.size(), 4U);
-  EXPECT_EQ(two->messages[0].reasoning, "");
-  EXPECT_EQ(two->messages[1].reasoning, "s");
-  EXPECT_EQ(two->messages[3].reasoning, "");
+  ASSERT_EQ(two->messages.size(), 3U);
+  EXPECT_EQ(two->messages[0].reasoning, "s");
+  EXPECT_EQ(two->messages[0].tool_calls.size(), 2U);
+  EXPECT_EQ(two->messages[2].reasoning, "");
 }
 
 TEST(ResponsesRequest, WhatWasThoughtBeforeNothingIsDropped) {
@@ -308,7 +309,7 @@ TEST(ResponsesRequest, WhatIsNotSupportedIsRefusedByName) {
       {R"("tools":[{"type":"function","name":"f"},{"type":"mcp","server_label":"x"}])", "tools[1].type"},
       {R"("stream":true,"stream_options":{"include_usage":true,"continuous_usage_stats":true})",
        "stream_options.continuous_usage_stats"},
-      {R"("stream":true,"stream_options":{"include_obfuscation":true})", "stream_options.include_obfuscation"},
+      {R"("tools":[{"type":"function","name":"f","defer_loading":true}])", "tools[0].defer_loading"},
   };
   for (const auto& [field, name] : refused) {
     const auto parsed = with_field(field);
@@ -327,20 +328,44 @@ TEST(ResponsesRequest, WhatIsNotSupportedIsRefusedByName) {
 TEST(ResponsesRequest, WhereAskedToItIgnoresThem) {
   const auto parsed = with_field(
       R"("truncation":"auto","text":{"verbosity":"low"},"reasoning":{"summary":"detailed"},"include":["x"],
-         "tools":[{"type":"web_search"},{"type":"function","name":"f"}],"prompt":{"id":"p"})",
+         "tools":[{"type":"web_search"},{"type":"function","name":"f"}],"tool_choice":{"type":"web_search"})",
       true);
   ASSERT_TRUE(parsed) << parsed.error().message;
   EXPECT_THAT(parsed->unknown, ::testing::UnorderedElementsAre("truncation", "text.verbosity", "reasoning.summary",
-                                                               "include[0]", "tools[0].type", "prompt"));
+                                                               "include[0]", "tools[0].type", "tool_choice.type"));
+  EXPECT_EQ(parsed->choice, tool_choice::automatic);
   EXPECT_THAT(parsed->tool_names, ElementsAre("f"));
   EXPECT_EQ(parsed->tools.items().size(), 1U);
   const auto none = with_field(R"("tools":[{"type":"web_search"}],"tool_choice":"auto")", true);
   ASSERT_TRUE(none) << none.error().message;
   EXPECT_FALSE(none->tools.defined());
   EXPECT_EQ(none->choice, tool_choice::none);
+  const auto required = with_field(R"("tools":[{"type":"web_search"}],"tool_choice":"required")", true);
+  ASSERT_TRUE(required) << required.error().message;
+  EXPECT_EQ(required->choice, tool_choice::none);
+  // An answer without what came before would be another one.
+  for (const std::string field : {"previous_response_id", "conversation", "prompt"})
+    EXPECT_EQ(blamed(with_field("\"" + field + "\":\"x\"", true)), field);
   // What there was instead is told.
   EXPECT_EQ(echoed(*parsed).at("truncation"), "disabled");
   EXPECT_EQ(echoed(*parsed).at_pointer("/text/verbosity"), "medium");
+}
+
+TEST(ResponsesRequest, WhatSaysNothingOfTheAnswerIsTaken) {
+  const auto parsed = responses_of(R"({"client_metadata":{"x":"y"},"stream":true,
+      "stream_options":{"include_obfuscation":true},"tools":[{"type":"function","name":"f","defer_loading":false}],
+      "input":[{"role":"user","content":"q"},
+       {"type":"function_call","call_id":"c","name":"f","arguments":"{}","created_by":"us"},
+       {"type":"function_call_output","call_id":"c","created_by":"us",
+        "output":[{"type":"output_text","text":"one","annotations":[],"logprobs":[]}]}]})");
+  ASSERT_TRUE(parsed) << parsed.error().message << " " << parsed.error().param;
+  EXPECT_THAT(parsed->unknown, IsEmpty());
+  EXPECT_EQ(parsed->messages.back().content, "one");
+  EXPECT_EQ(blamed(with_field(R"("instructions":"s")")), "(none)");
+  EXPECT_EQ(blamed(responses_of(R"({"instructions":"s","input":[{"type":"reasoning","summary":[]}]})")), "input");
+  EXPECT_EQ(blamed(with_field(R"("text":{"format":{"type":"json_schema","name":"n","schema":{},"description":")" +
+                              std::string(std::size_t{1} << 20U, 'x') + "\"}}")),
+            "text");
 }
 
 TEST(ResponsesRequest, FieldsOfOtherEndpointsAreUnknown) {

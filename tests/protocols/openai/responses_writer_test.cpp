@@ -225,6 +225,26 @@ TEST(Responses, ACallThatIsCutIsIncomplete) {
   EXPECT_EQ(string_at(cut, "/output/0/arguments"), "{\"a\":");
 }
 
+TEST(Responses, ACallThatIsCutBehindItsArgumentsIsWhole) {
+  const auto cut = whole({called({0, "c", "f", "{\"a\":1}", 0}), said("", "length")});
+  EXPECT_EQ(cut.at_pointer("/status"), "incomplete");
+  EXPECT_EQ(cut.at_pointer("/output/0/status"), "completed");
+}
+
+// Some models open and close what they think with nothing within.
+TEST(Responses, LogprobsOfAnEmptyThoughtAreNobodys) {
+  const auto thinking = [](choice piece) {
+    piece.thinks = true;
+    return piece;
+  };
+  const auto object = whole({thinking(with_logprob(said(""), "<think>")), thinking(with_logprob(said(""), "\n\n")),
+                             thinking(with_logprob(said(""), "</think>")), thinking(with_logprob(said(""), "\n")),
+                             with_logprob(said("Hi"), "Hi"), said("", "stop")});
+  const auto& told = object.at_pointer("/output/0/content/0/logprobs").as_array();
+  ASSERT_EQ(told.size(), 1U);
+  EXPECT_EQ(told.at(0).at("token"), "Hi");
+}
+
 TEST(Responses, LogprobsAreThoseOfWhatIsSaid) {
   std::vector<choice> pieces{with_logprob(said(""), "<think>"),
                              with_logprob(thought("Hm"), "Hm"),

@@ -21,7 +21,8 @@ namespace godwit::protocols::openai {
 /// `commentary` to nobody, too.
 ///
 /// Text goes through at once but for what may become a marker; a call is told when its arguments begin, and these are
-/// checked as JSON on the way. An answer that begins without a header is text. The same answer gives the same parts
+/// checked as JSON on the way. An answer that begins without a header is text; a header that breaks off, where another
+/// message begins or its own ends, is left out. The same answer gives the same parts
 /// however it was cut. Nothing is kept but a header, of at most some kilobytes, and what may become a marker.
 class harmony_parser {
 public:
@@ -42,6 +43,8 @@ public:
     start where = start::header;
     bool takes_calls = true;       ///< else what is said to functions is text
     std::uint32_t calls_max = 128; ///< further calls are left out
+    /// Those that there are: calls where the header leaves out "functions.", too.
+    std::vector<std::string> functions = {};
   };
   struct emission {
     std::string reasoning;

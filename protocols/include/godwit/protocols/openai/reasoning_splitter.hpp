@@ -34,6 +34,11 @@ public:
   /// The answer is over: what was held back.
   [[nodiscard]] emission finish();
 
+  /// What comes next is thought, or a marker behind it, or white space.
+  [[nodiscard]] bool thinks() const noexcept {
+    return tracker_.where() == tracker::part::within || tracker_.where() == tracker::part::behind;
+  }
+
 private:
   using tracker = grammar::reasoning_tracker;
   void take(tracker::part was, char byte, emission& out);

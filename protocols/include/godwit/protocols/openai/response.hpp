@@ -43,6 +43,7 @@ struct choice {
   std::uint32_t index = 0;
   std::string text;
   std::string reasoning;                             ///< what was thought before it; chats only
+  bool thinks = false;                               ///< what comes next belongs to that, or to its markers
   std::string finish_reason;                         ///< empty: null (it goes on)
   std::optional<std::string> stop_string;            ///< vLLM's stop_reason: the string that ended it
   std::optional<std::int32_t> stop_token;            ///< or the token of stop_token_ids

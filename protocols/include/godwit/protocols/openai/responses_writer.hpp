@@ -54,6 +54,7 @@ private:
   void keep_logprobs(choice& piece);
 
   [[nodiscard]] bool at(kind what) const noexcept;
+  [[nodiscard]] bool whole_call() const;
   void open(kind what, const tool_call_delta* called = nullptr);
   void grow(std::string_view text);
   void close(state how);
