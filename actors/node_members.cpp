@@ -25,6 +25,12 @@ void add(protocols::store_report& sum, const protocols::store_report& more) {
   each(sum, more, [](auto& to, auto from) { to += from; });
 }
 
+/// Whether the second one may be of the same shard, later. One that was restarted counts from 0.
+bool counts_on(const protocols::store_report& past, const protocols::store_report& now) {
+  return now.looked_up_total >= past.looked_up_total && now.filed_total >= past.filed_total &&
+         now.loaded_total >= past.loaded_total && now.evicted_total >= past.evicted_total;
+}
+
 } // namespace
 
 struct cluster_metrics::stores_told {
@@ -231,11 +237,6 @@ void node::take_news(member_news& news) {
   if (m->store != news.store) {
     forget_store(*m);
     m->store = std::move(news.store);
-    if (m->store && m->store == m->past_store) {
-      m->store_report = m->past_report;
-      if (options_.metrics) options_.metrics->remember(m->past_report);
-    }
-    m->past_store = {};
     tell_stores();
   }
   protocols::provisioning::process_news said{m->key, {}};
@@ -249,6 +250,8 @@ void node::take_news(member_news& news) {
 void node::take_news(const store_news& news) {
   auto* m = find_member(news.key);
   if (m == nullptr || !m->store) return;
+  if (const auto past = std::exchange(m->past_report, {}); past && options_.metrics && counts_on(*past, news.report))
+    options_.metrics->remember(*past);
   m->store_report = news.report;
   tell_stores();
 }
@@ -277,8 +280,7 @@ void node::remove(std::uint64_t key, std::string_view why) {
   demonitor(m->watch);
   m->member = {};
   m->pairs.clear();
-  m->past_store = m->store;
-  m->past_report = m->store_report;
+  if (m->store) m->past_report = m->store_report;
   forget_store(*m);
   tell_stores();
   if (!decide(protocols::provisioning::process_left{key}).told) announce();

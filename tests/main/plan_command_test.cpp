@@ -222,7 +222,7 @@ TEST(Plan, OfATraceThatIsTooShortForThatItIsNotSettled) {
   auto options = options_of(1);
   options.sim.profile = "llama-7b-a10";
   options.sim.load.trace = trace;
-  options.sim.load.ttft_ms = 5'000;
+  options.sim.load.ttft_ms = 60'000; // so that some wait for long
   options.sim.load.tpot_ms = 300;
   options.exact_requests = false;
   options.seconds = 300;

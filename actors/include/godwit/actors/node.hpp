@@ -125,9 +125,8 @@ private:
     std::vector<pair_entry> pairs;
     runtime::handle<kv_store_interface> store; ///< null: it has no shard of the KV store
     protocols::store_report store_report;      ///< the last one of that
-    // Of when it was here last: a shard outlives its process's membership.
-    runtime::handle<kv_store_interface> past_store;
-    protocols::store_report past_report;
+    /// Of when it was here last: a shard outlives its process's membership, and counts on.
+    std::optional<protocols::store_report> past_report;
   };
   /// Back-off of one restarting child.
   [[nodiscard]] std::chrono::nanoseconds next_pause(std::chrono::nanoseconds started,
