@@ -387,7 +387,7 @@ TEST_F(Nodes, WhatCannotWorkEndsWithOneLineAndTheRightCode) {
   expect_end({"--join", head.control(), "--trace-dump-dir", "/dev/null/x"}, 2,
              "trace.dump_dir: cannot write into /dev/null");
   expect_end({"--join", head.control(), "--fabric-listen", "192.0.2.1"}, 2, "has the address 192.0.2.1");
-  expect_end({"--join", head.control(), "--fabric-listen", "nowhere"}, 2, "nowhere is not an IP address");
+  expect_end({"--join", head.control(), "--fabric-listen", "nowhere"}, 2, "'nowhere' is no address");
   expect_end({"--join", head.control(), "--fabric-transports", "pigeons"}, 2, "no transport of \"pigeons\" works here");
   expect_end({"--join", "127.0.0.1:1"}, 1, "cannot join 127.0.0.1:1: ");
   expect_end({"--join", head.url().substr(7)}, 1, "cannot join "); // an HTTP server
