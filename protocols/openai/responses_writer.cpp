@@ -52,13 +52,16 @@ answer_part responses_writer::begin() {
 
 answer_part responses_writer::add(choice piece, const usage&) {
   if (piece.logprobs) keep_logprobs(piece);
-  think(piece.reasoning);
   const std::string_view text = piece.text;
   std::size_t said = 0;
-  for (const auto& delta : piece.calls) {
-    say(text.substr(said, delta.text_before - said));
-    said = delta.text_before;
-    call(delta);
+  auto delta = piece.calls.begin();
+  // A call that is open goes on before anything else: one step may end it and begin the next thought.
+  for (; delta != piece.calls.end() && delta->name.empty(); ++delta) call(*delta);
+  think(piece.reasoning);
+  for (; delta != piece.calls.end(); ++delta) {
+    say(text.substr(said, delta->text_before - said));
+    said = delta->text_before;
+    call(*delta);
   }
   say(text.substr(said));
   if (piece.finish_reason == "length") cut_ = true;

@@ -16,14 +16,20 @@ namespace {
 /// Takes part after part into one recording whose numbers are its own.
 class merger {
 public:
+  /// What does not change from one reading of a process's memory to the next, as times do that are counted in ticks of
+  /// a processor.
+  using what = std::tuple<event_id, event_kind, message_kind, std::uint32_t, actor_id>;
+
   merger() { made_.names.emplace_back(); }
 
   void take(recording&& part) {
+    const auto known = made_.processes.size();
     std::vector<std::uint32_t> processes;
     processes.reserve(part.processes.size());
     for (auto& each : part.processes) processes.push_back(process(each));
     place(part, processes);
-    const auto there = numbers_of(processes);
+    const bool shares = std::ranges::any_of(processes, [known](auto p) { return p < known; });
+    const auto there = shares ? numbers_of(processes) : std::vector<what>();
     std::vector<std::uint32_t> names;
     names.reserve(part.names.size());
     for (auto& each : part.names) names.push_back(name(std::move(each)));
@@ -59,9 +65,6 @@ public:
   }
 
 private:
-  /// What does not change from one reading of a process's memory to the next, as times do that are counted in ticks of
-  /// a processor.
-  using what = std::tuple<event_id, event_kind, message_kind, std::uint32_t, actor_id>;
   static what what_of(const event& e) { return {e.id, e.kind, e.message, e.name, e.receiver}; }
   static bool is_message(const event& e) {
     return e.id.number != 0 && (e.kind == event_kind::delivery || e.kind == event_kind::sent);

@@ -225,6 +225,23 @@ TEST(Responses, ACallThatIsCutIsIncomplete) {
   EXPECT_EQ(string_at(cut, "/output/0/arguments"), "{\"a\":");
 }
 
+// As harmony has it, where a step has several tokens.
+TEST(Responses, OneStepMayEndACallAndBeginAThought) {
+  auto both = thought("Hm");
+  both.text = "So";
+  both.calls.push_back({0, "", "", "1}", 0});
+  both.calls.push_back({1, "d", "g", "{}", 2});
+  const std::vector<choice> pieces{called({0, "c", "f", "{\"a\":", 0}), both, said("", "tool_calls")};
+  const auto object = whole(pieces);
+  const auto& items = object.at("output").as_array();
+  ASSERT_EQ(items.size(), 4U);
+  EXPECT_EQ(string_at(items[0], "/arguments"), "{\"a\":1}");
+  EXPECT_EQ(string_at(items[1], "/content/0/text"), "Hm");
+  EXPECT_EQ(string_at(items[2], "/content/0/text"), "So");
+  EXPECT_EQ(string_at(items[3], "/name"), "g");
+  EXPECT_EQ(stream(pieces).last().at("response"), object);
+}
+
 TEST(Responses, ACallThatIsCutBehindItsArgumentsIsWhole) {
   const auto cut = whole({called({0, "c", "f", "{\"a\":1}", 0}), said("", "length")});
   EXPECT_EQ(cut.at_pointer("/status"), "incomplete");
