@@ -3,7 +3,6 @@
 #include "openai/call_reader.hpp"
 #include "openai/json_parts.hpp"
 
-#include <godwit/protocols/ensure.hpp>
 #include <godwit/protocols/openai/json_text.hpp>
 #include <godwit/protocols/openai/sse.hpp>
 
@@ -14,8 +13,6 @@
 namespace godwit::protocols::openai {
 
 namespace {
-
-constexpr std::string_view white_space = " \t\r\n";
 
 void append_member(std::string& out, std::string_view name, std::string_view text) {
   if (!out.empty() && out.back() != '{') out += ',';
@@ -52,28 +49,21 @@ answer_part responses_writer::begin() {
 
 answer_part responses_writer::add(choice piece, const usage&) {
   if (piece.logprobs) keep_logprobs(piece);
-  const std::string_view text = piece.text;
-  std::size_t said = 0;
-  auto delta = piece.calls.begin();
-  // A call that is open goes on before anything else: one step may end it and begin the next thought.
-  for (; delta != piece.calls.end() && delta->name.empty(); ++delta) call(*delta);
-  think(piece.reasoning);
-  for (; delta != piece.calls.end(); ++delta) {
-    say(text.substr(said, delta->text_before - said));
-    said = delta->text_before;
-    call(*delta);
+  for (const auto& step : parts_.take(piece)) {
+    if (step.begins && step.what == kind::call) logprobs_.clear();
+    if (step.begins) open(step);
+    if (!step.text.empty()) grow(step.text);
   }
-  say(text.substr(said));
   if (piece.finish_reason == "length") cut_ = true;
   return told();
 }
 
 answer_part responses_writer::finish(const usage& used) {
   if (items_.empty()) { // an answer has something, be it nothing but white space
-    open(kind::message);
-    if (!white_.empty()) grow(white_);
+    open({});
+    if (!parts_.white().empty()) grow(parts_.white());
   }
-  if (at(kind::message) && !logprobs_.empty()) grow({}); // of what was held back, and is not told
+  if (items_.back().what == kind::text && !logprobs_.empty()) grow({}); // of what was held back, and is not told
   close(cut_ && !whole_call() ? state::incomplete : state::completed);
   const std::string_view status = cut_ ? "incomplete" : "completed";
   if (!how_.stream) return {object(status, &used, nullptr), false};
@@ -107,8 +97,8 @@ std::size_t responses_writer::entries_left() const noexcept {
 void responses_writer::keep_logprobs(choice& piece) {
   const bool says = !piece.text.empty();
   // Of markers, and of what stands between them.
-  const bool none = !says && (piece.thinks || !piece.reasoning.empty() || !piece.calls.empty() || at(kind::reasoning) ||
-                              at(kind::call));
+  const bool none = !says && (piece.thinks || !piece.reasoning.empty() || !piece.calls.empty() ||
+                              parts_.at(kind::thought) || parts_.at(kind::call));
   if (none) {
     logprobs_.clear();
     return;
@@ -116,61 +106,30 @@ void responses_writer::keep_logprobs(choice& piece) {
   std::move(piece.logprobs->begin(), piece.logprobs->end(), std::back_inserter(logprobs_));
 }
 
-void responses_writer::think(std::string_view text) {
-  if (text.empty()) return;
-  if (!at(kind::reasoning)) open(kind::reasoning);
-  grow(text);
-}
-
-void responses_writer::say(std::string_view text) {
-  if (text.empty()) return;
-  if (at(kind::message)) return grow(text);
-  white_ += text;
-  if (white_.find_first_not_of(white_space) == std::string::npos) return;
-  open(kind::message);
-  grow(std::exchange(white_, {}));
-}
-
-void responses_writer::call(const tool_call_delta& delta) {
-  if (!delta.name.empty()) {
-    white_.clear();
-    logprobs_.clear();
-    open(kind::call, &delta);
-  }
-  ensure(at(kind::call), "responses_writer: arguments without a call");
-  if (!delta.arguments.empty()) grow(delta.arguments);
-}
-
 /// The answer was cut behind a call, which is all there.
 bool responses_writer::whole_call() const {
-  if (!at(kind::call)) return false;
+  if (items_.back().what != kind::call) return false;
   call_reader arguments;
   (void)arguments.take(items_.back().text);
   return arguments.done();
 }
 
-bool responses_writer::at(kind what) const noexcept {
-  return !items_.empty() && items_.back().is == state::in_progress && items_.back().what == what;
-}
-
-void responses_writer::open(kind what, const tool_call_delta* called) {
+void responses_writer::open(const turn_parts::step& begin) {
   static constexpr std::array<std::string_view, 3> prefixes{"rs_", "msg_", "fc_"};
   close(state::completed);
   item fresh;
-  fresh.what = what;
+  fresh.what = begin.what;
   fresh.id =
-      std::string(prefixes[static_cast<std::size_t>(what)]) + how_.items_id + "_" + std::to_string(items_.size());
-  if (called != nullptr) {
-    fresh.call_id = called->id;
-    fresh.name = called->name;
-  }
+      std::string(prefixes[static_cast<std::size_t>(begin.what)]) + how_.items_id + "_" + std::to_string(items_.size());
+  fresh.call_id = begin.id;
+  fresh.name = begin.name;
   items_.push_back(std::move(fresh));
   if (!how_.stream) return;
   const auto index = R"("output_index":)" + std::to_string(items_.size() - 1);
   std::string members = index + R"(,"item":)";
   append_item(members, items_.back());
   event("response.output_item.added", members);
-  if (what == kind::call) return;
+  if (begin.what == kind::call) return;
   members = place(true) + R"(,"part":)";
   append_part(members, items_.back());
   event("response.content_part.added", members);
@@ -179,11 +138,11 @@ void responses_writer::open(kind what, const tool_call_delta* called) {
 void responses_writer::grow(std::string_view text) {
   auto& one = items_.back();
   one.text += text;
-  auto fresh = one.what == kind::message ? std::exchange(logprobs_, {}) : std::vector<token_choice>();
+  auto fresh = one.what == kind::text ? std::exchange(logprobs_, {}) : std::vector<token_choice>();
   if (how_.stream) {
     auto members = place(one.what != kind::call);
     append_member(members, "delta", text);
-    if (one.what == kind::message) {
+    if (one.what == kind::text) {
       members += R"(,"logprobs":)";
       append_tokens(members, fresh);
     }
@@ -209,11 +168,11 @@ void responses_writer::close(state how) {
   } else {
     members = place(true);
     append_member(members, "text", one.text);
-    if (one.what == kind::message) {
+    if (one.what == kind::text) {
       members += R"(,"logprobs":)";
       append_tokens(members, one.logprobs);
     }
-    event(one.what == kind::message ? "response.output_text.done" : "response.reasoning_text.done", members);
+    event(one.what == kind::text ? "response.output_text.done" : "response.reasoning_text.done", members);
     members = place(true) + R"(,"part":)";
     append_part(members, one);
     event("response.content_part.done", members);
@@ -242,9 +201,9 @@ std::string responses_writer::place(bool part) const {
 
 void responses_writer::append_part(std::string& out, const item& of) {
   out += '{';
-  append_member(out, "type", of.what == kind::message ? "output_text" : "reasoning_text");
+  append_member(out, "type", of.what == kind::text ? "output_text" : "reasoning_text");
   append_member(out, "text", of.text);
-  if (of.what == kind::message) {
+  if (of.what == kind::text) {
     out += R"(,"annotations":[],"logprobs":)";
     append_tokens(out, of.logprobs);
   }
@@ -265,7 +224,7 @@ void responses_writer::append_item(std::string& out, const item& of) {
     out += '}';
     return;
   }
-  out += of.what == kind::message ? R"(,"role":"assistant","content":[)" : R"(,"summary":[],"content":[)";
+  out += of.what == kind::text ? R"(,"role":"assistant","content":[)" : R"(,"summary":[],"content":[)";
   // Its part is told by itself when it is there.
   if (of.is != state::in_progress) append_part(out, of);
   out += "]}";

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <godwit/protocols/openai/answer_writer.hpp>
+#include <godwit/protocols/openai/turn_parts.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -12,8 +13,8 @@ namespace godwit::protocols::openai {
 
 /// Writes what /v1/responses answers: one choice, as a list of items: what was thought, what is said, what is called.
 ///
-/// The items follow from the answer alone, however it comes in pieces, and one ends before the next begins. A stream
-/// tells each beginning, growing and ending, and in the end the whole response.
+/// Its parts (turn_parts) are the items. A stream tells each beginning, growing and ending, and in the end the whole
+/// response.
 class responses_writer final : public answer_writer {
 public:
   struct form {
@@ -35,10 +36,10 @@ public:
   [[nodiscard]] std::size_t entries_left() const noexcept override;
 
 private:
-  enum class kind : std::uint8_t { reasoning, message, call };
+  using kind = turn_parts::kind;
   enum class state : std::uint8_t { in_progress, completed, incomplete };
   struct item {
-    kind what = kind::message;
+    kind what = kind::text;
     state is = state::in_progress;
     std::string id;
     std::string text; ///< a call's arguments
@@ -47,15 +48,11 @@ private:
     std::vector<token_choice> logprobs;
   };
 
-  void think(std::string_view text);
-  void say(std::string_view text);
-  void call(const tool_call_delta& delta);
   /// Log-probabilities that a piece brought wait for the text that they belong to.
   void keep_logprobs(choice& piece);
 
-  [[nodiscard]] bool at(kind what) const noexcept;
   [[nodiscard]] bool whole_call() const;
-  void open(kind what, const tool_call_delta* called = nullptr);
+  void open(const turn_parts::step& begin);
   void grow(std::string_view text);
   void close(state how);
 
@@ -69,8 +66,8 @@ private:
   [[nodiscard]] answer_part told();
 
   form how_;
+  turn_parts parts_;
   std::vector<item> items_; ///< the last one may be in progress
-  std::string white_;       ///< white space that may be of a message; alone it makes none
   std::vector<token_choice> logprobs_;
   bool cut_ = false; ///< by its length
   std::uint64_t events_ = 0;
