@@ -92,10 +92,11 @@ value described(const value& tools) {
 
 /// The whole prompt; `variables` are the tokens that the model's files name.
 expected<jinja::text, jinja::error> rendered(const jinja::compiled_template& chosen, jinja::variables variables,
-                                             const chat_request& request, ways known, std::int64_t now_s) {
+                                             const chat_request& request, const std::vector<chat_message>& told,
+                                             ways known, std::int64_t now_s) {
   std::vector<value> messages;
-  messages.reserve(request.messages.size());
-  for (const auto& message : request.messages) messages.push_back(template_value(message, known));
+  messages.reserve(told.size());
+  for (const auto& message : told) messages.push_back(template_value(message, known));
   variables.insert(variables.end(), request.template_variables.begin(), request.template_variables.end());
   variables.insert(variables.end(), request.template_hints.begin(), request.template_hints.end());
   variables.emplace_back("messages", value(std::move(messages)));
@@ -108,6 +109,28 @@ expected<jinja::text, jinja::error> rendered(const jinja::compiled_template& cho
   jinja::render_options options;
   options.now_s = now_s;
   return chosen.render(variables, options);
+}
+
+bool is_late_system(const chat_message& message, const std::vector<chat_message>& in) {
+  return message.who == role::system && &message != in.data();
+}
+
+/// For templates that know the system in front only: it speaks within the user's turn, between tags that Anthropic's
+/// models know, or within a tool's.
+std::vector<chat_message> with_users_system(const std::vector<chat_message>& messages) {
+  std::vector<chat_message> out;
+  for (const auto& message : messages) {
+    const bool late = is_late_system(message, messages);
+    auto text = late ? "<system-reminder>\n" + message.content + "\n</system-reminder>" : message.content;
+    const auto before = out.empty() ? role::system : out.back().who;
+    if ((late && before == role::tool) || ((late || message.who == role::user) && before == role::user))
+      out.back().content += "\n" + text;
+    else if (late)
+      out.emplace_back(role::user, std::move(text));
+    else
+      out.push_back(message);
+  }
+  return out;
 }
 
 api_error refused(const jinja::error& why, const std::string& conversation) {
@@ -139,6 +162,19 @@ std::string content_of(const jinja::text& text) {
   return out;
 }
 
+std::string_view trimmed(std::string_view text) {
+  constexpr std::string_view white = " \t\r\n";
+  const auto begin = text.find_first_not_of(white);
+  return begin == text.npos ? std::string_view() : text.substr(begin, text.find_last_not_of(white) + 1 - begin);
+}
+
+/// True where a template leaves out what the system says later than in front: the last of it, for all.
+bool leaves_out(const jinja::text& text, const std::vector<chat_message>& messages) {
+  const auto last = std::find_if(messages.rbegin(), messages.rend(),
+                                 [&](const chat_message& message) { return is_late_system(message, messages); });
+  return last != messages.rend() && jinja::find_last(text.bytes(), trimmed(last->content)) == std::string::npos;
+}
+
 /// Where the last message's text ends in the prompt; npos where the template changed it.
 std::size_t end_of_last(std::string_view prompt, std::string_view last) {
   const auto end_of = [&](std::string_view what) {
@@ -146,9 +182,8 @@ std::size_t end_of_last(std::string_view prompt, std::string_view last) {
     return at == std::string::npos ? at : at + what.size();
   };
   if (const auto end = end_of(last); end != std::string::npos) return end;
-  const auto begin = last.find_first_not_of(" \t\r\n");
-  if (begin == std::string::npos) return std::string::npos;
-  return end_of(last.substr(begin, last.find_last_not_of(" \t\r\n") + 1 - begin));
+  const auto rest = trimmed(last);
+  return rest.empty() ? std::string::npos : end_of(rest);
 }
 
 } // namespace
@@ -216,12 +251,14 @@ expected<std::vector<prompt_piece>, api_error> chat_template::pieces(const chat_
   const auto& chosen = request.tools.defined() && compiled_->for_tools ? *compiled_->for_tools : compiled_->plain;
   ways known{chosen.source().find("developer") != std::string::npos, chosen.asks_for_none("content"),
              chosen.source().find("message.thinking") != std::string::npos, calls_ == tool_format::harmony};
-  auto text = rendered(chosen, compiled_->tokens, request, known, now_s);
+  auto text = rendered(chosen, compiled_->tokens, request, request.messages, known, now_s);
   // It may ask in one place and not in another.
   const auto calls_only = [](const chat_message& message) { return message.only_calls; };
   if (!text && !text.error().raised && std::exchange(known.knows_none, false) &&
       std::ranges::any_of(request.messages, calls_only))
-    text = rendered(chosen, compiled_->tokens, request, known, now_s);
+    text = rendered(chosen, compiled_->tokens, request, request.messages, known, now_s);
+  if (request.system_may_be_users && (text ? leaves_out(*text, request.messages) : text.error().raised))
+    text = rendered(chosen, compiled_->tokens, request, with_users_system(request.messages), known, now_s);
   if (!text) return unexpected(refused(text.error(), request.prompt_field));
   auto size = text->size();
   if (request.continue_final_message) {

@@ -77,6 +77,38 @@ TEST(ChatTemplate, ARefusalOfTheTemplateIsForTheClient) {
   EXPECT_THAT(shown(compiled("{{ messages[7].content }}"), two), HasSubstr("chat template fails"));
 }
 
+TEST(ChatTemplate, WhatTheSystemSaysLaterMayBeTheUsersWhereNoTemplateTakesIt) {
+  auto late = request(R"("messages":[{"role":"user","content":"q"},{"role":"assistant","content":"a"},
+      {"role":"system","content":"b"},{"role":"user","content":"c"}])");
+  EXPECT_THAT(shown(published("gemma"), late), HasSubstr("400 messages: "));
+  late.system_may_be_users = true;
+  EXPECT_THAT(shown(published("gemma"), late),
+              HasSubstr("<start_of_turn>user\n[<system-reminder>\nb\n</system-reminder>\nc]<end_of_turn>"));
+  EXPECT_THAT(shown(published("qwen2.5"), late), HasSubstr("<|im_start|>system\n[b]")) << "which takes it";
+}
+
+// Others leave it out without a word.
+TEST(ChatTemplate, WhatTheSystemSaysLaterIsShownByAll) {
+  auto late = request(R"("messages":[{"role":"system","content":"first words"},{"role":"user","content":"a"},
+      {"role":"assistant","content":"b"},{"role":"user","content":"c"},{"role":"system","content":"later words"}])");
+  late.system_may_be_users = true;
+  for (const auto* name : {"llama2", "llama3", "llama3.1", "qwen2.5", "qwen3", "phi3", "zephyr", "gemma3",
+                           "deepseek-v3", "mistral-v0.3", "command-r", "hermes-tools"})
+    EXPECT_THAT(shown(published(name), late), HasSubstr("later words")) << name;
+}
+
+TEST(ChatTemplate, WhatTheSystemSaysBehindATurnIsATurnOrTheTools) {
+  auto late = request(R"("messages":[{"role":"user","content":"a"},{"role":"assistant","content":"b"},
+      {"role":"tool","content":"c"},{"role":"system","content":"d"},{"role":"assistant","content":"e"},
+      {"role":"system","content":"f"}])");
+  late.system_may_be_users = true;
+  EXPECT_EQ(shown(compiled("{% for m in messages %}{% if m.role == 'system' %}{{ raise_exception('no') }}{% endif %}"
+                           "{{ m.role }}:{{ m.content }};{% endfor %}"),
+                  late),
+            "user:[a];assistant:[b];tool:[c\n<system-reminder>\nd\n</system-reminder>];assistant:[e];"
+            "user:[<system-reminder>\nf\n</system-reminder>];");
+}
+
 /// A small one in the harmony format, with whatever the template of gpt-oss is made of.
 constexpr auto harmony = R"(
 {#- Types as TypeScript has them. #}

@@ -31,6 +31,7 @@ struct request_limits {
   std::size_t prompts_max = 128;
   std::size_t messages_max = 4096;
   std::size_t tools_max = 128;
+  std::size_t messages_tools_max = 1024; ///< ... in the words of /v1/messages, whose clients send all that they have
   std::size_t template_values_max = 100'000; ///< of JSON in tools, calls, documents and chat_template_kwargs together
   std::size_t stops_max = 64;
   std::size_t stop_bytes_max = 1024;
@@ -134,6 +135,8 @@ struct chat_request : common_request {
   bool says_special_tokens = false;   ///< `add_special_tokens` is the client's word, not what there is without it
   bool add_generation_prompt = true;
   bool continue_final_message = false; ///< the answer goes on where the last message ends
+  /// What the system says later than in front may be the user's, for templates that do not take it.
+  bool system_may_be_users = false;
   jinja::value tools;                  ///< the list as the client sent it; undefined: none
   jinja::value documents;              ///< undefined: none
   jinja::variables template_variables; ///< `chat_template_kwargs`
@@ -144,7 +147,7 @@ struct chat_request : common_request {
   bool parallel_tool_calls = true; ///< false: at most one call an answer
 };
 
-/// A conversation in the words of /v1/responses.
+/// A conversation in the words of /v1/responses; those of /v1/messages are anthropic/'s.
 struct responses_request : chat_request {
   responses_request() { prompt_field = "input"; }
   std::string parameters; ///< what its answer repeats of it: members of an object, as JSON
