@@ -133,6 +133,8 @@ bool has_half_a_pair(std::string_view text, std::size_t end) {
 
 void fail(api_error error) { throw parse_failure{std::move(error)}; }
 
+void fail_missing(const std::string& path) { fail(invalid_value(path, "'" + path + "' is required.")); }
+
 void fail_type(std::string path, std::string_view what, const json::value& is) {
   auto message = "'" + path + "' must be " + std::string{what} + ", not " + std::string{kind_of(is)} + ".";
   fail(invalid_value(std::move(path), std::move(message)));
@@ -222,6 +224,12 @@ std::optional<std::string> json_reader::text(std::string_view name) {
   if (found == nullptr) return std::nullopt;
   if (!found->is_string()) fail_type(path_of(name), "a string", *found);
   return text_of(*found);
+}
+
+std::string json_reader::required_text(std::string_view name) {
+  auto found = text(name);
+  if (!found) fail_missing(path_of(name));
+  return *std::move(found);
 }
 
 const json::object* json_reader::object(std::string_view name) {

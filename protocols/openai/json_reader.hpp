@@ -15,7 +15,7 @@
 
 namespace godwit::protocols::openai {
 
-/// Thrown by the readers, caught by parse_completion and parse_chat: the first fault ends the parsing.
+/// Thrown by the readers, caught by parse_completion, parse_chat and their siblings: the first fault ends the parsing.
 struct parse_failure {
   api_error error;
 };
@@ -37,6 +37,7 @@ public:
   /// `minimum` itself is out of range when `above`.
   [[nodiscard]] std::optional<float> number(std::string_view name, float minimum, float maximum, bool above = false);
   [[nodiscard]] std::optional<std::string> text(std::string_view name);
+  [[nodiscard]] std::string required_text(std::string_view name);
   [[nodiscard]] const boost::json::object* object(std::string_view name);
   [[nodiscard]] const boost::json::array* array(std::string_view name);
 
@@ -52,6 +53,8 @@ private:
 };
 
 [[noreturn]] void fail(api_error error);
+/// "'path' is required."
+[[noreturn]] void fail_missing(const std::string& path);
 /// "'path' must be <what>, not <a number, a string, ...>."
 [[noreturn]] void fail_type(std::string path, std::string_view what, const boost::json::value& is);
 /// An integral number, written as 3 or 3.0.

@@ -23,27 +23,22 @@ constexpr std::array<std::pair<std::string_view, role>, 5> roles{{{"system", rol
 
 role parse_role(json_reader& message) {
   const auto path = message.path_of("role");
-  const auto name = message.text("role");
-  if (!name) fail(invalid_value(path, "'" + path + "' is required."));
+  const auto name = message.required_text("role");
   for (const auto& [known, who] : roles)
-    if (known == *name) return who;
-  if (*name == "function") fail(unsupported(path, "The role 'function' is not supported."));
+    if (known == name) return who;
+  if (name == "function") fail(unsupported(path, "The role 'function' is not supported."));
   fail(invalid_value(path, "'" + path + "' must be 'system', 'developer', 'user', 'assistant' or 'tool'."));
 }
 
 std::string parse_part(const json::value& value, const std::string& path, role who, common_request& into) {
   if (!value.is_object()) fail_type(path, "an object", value);
   json_reader part{value.get_object(), path};
-  const auto type = part.text("type");
-  if (!type) fail(invalid_value(part.path_of("type"), "'" + part.path_of("type") + "' is required."));
-  const bool refusal = who == role::assistant && *type == "refusal"; // as it was answered
-  if (*type != "text" && !refusal) fail(unsupported(part.path_of("type"), "Only parts of type 'text' are supported."));
-  const auto* const name = refusal ? "refusal" : "text";
-  auto text = part.text(name);
-  if (!text) fail(invalid_value(part.path_of(name), "'" + part.path_of(name) + "' is required."));
-  if (who != role::assistant)
-    for (auto& unknown : part.unasked()) into.unknown.push_back(std::move(unknown));
-  return *std::move(text);
+  const auto type = part.required_text("type");
+  const bool refusal = who == role::assistant && type == "refusal"; // as it was answered
+  if (type != "text" && !refusal) fail(unsupported(part.path_of("type"), "Only parts of type 'text' are supported."));
+  auto text = part.required_text(refusal ? "refusal" : "text");
+  if (who != role::assistant) add_unasked(part, into);
+  return text;
 }
 
 /// A string, or an array of text parts, which are joined by line feeds (as vLLM does for templates that take strings).
@@ -52,7 +47,7 @@ std::string parse_content(json_reader& message, role who, common_request& into) 
   const auto* value = message.value("content");
   if (value == nullptr) {
     if (who == role::assistant) return {};
-    fail(invalid_value(path, "'" + path + "' is required."));
+    fail_missing(path);
   }
   if (value->is_string()) return text_of(*value);
   const auto* parts = value->if_array();
@@ -73,7 +68,7 @@ std::string parse_prediction(json_reader& body, common_request& into) {
   const auto type = prediction.text("type");
   if (!type || *type != "content") fail(invalid_value("prediction.type", "'prediction.type' must be 'content'."));
   auto text = parse_content(prediction, role::user, into);
-  for (auto& unknown : prediction.unasked()) into.unknown.push_back(std::move(unknown));
+  add_unasked(prediction, into);
   return text;
 }
 
@@ -94,7 +89,7 @@ void parse_template_fields(json_reader& body, template_values& values, chat_requ
 std::vector<chat_message> parse_messages(json_reader& body, const request_limits& limits, template_values& values,
                                          common_request& into) {
   const auto* list = body.array("messages");
-  if (list == nullptr) fail(invalid_value("messages", "'messages' is required."));
+  if (list == nullptr) fail_missing("messages");
   if (list->empty()) fail(invalid_value("messages", "'messages' must not be empty."));
   if (list->size() > limits.messages_max)
     fail(invalid_value("messages", "'messages' may have up to " + std::to_string(limits.messages_max) +
@@ -123,8 +118,7 @@ std::vector<chat_message> parse_messages(json_reader& body, const request_limits
       if (refusal && message.content.empty()) message.content = *std::move(refusal);
     }
     // An assistant's message is what some server answered, with fields of its own; clients send it back as it is.
-    if (message.who != role::assistant)
-      for (auto& name : reader.unasked()) into.unknown.push_back(std::move(name));
+    if (message.who != role::assistant) add_unasked(reader, into);
     messages.push_back(std::move(message));
   }
   return messages;
@@ -160,7 +154,7 @@ expected<chat_request, api_error> parse_chat(std::string_view text, const reques
     if (logprobs) request.sampling.logprobs = static_cast<std::int32_t>(top.value_or(0));
     refuse_beside_beams(request, request.choice != tool_choice::none, "tools");
     refuse_beside_beams(request, !request.prediction.empty(), "prediction");
-    for (auto& name : body.unasked()) request.unknown.push_back(std::move(name));
+    add_unasked(body, request);
     return request;
   } catch (parse_failure& failure) {
     return unexpected{std::move(failure.error)};

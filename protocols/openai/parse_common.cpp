@@ -91,18 +91,19 @@ void add_stop(const json::value& value, const std::string& path, const request_l
   into.stop_strings.push_back(std::move(text));
 }
 
-void parse_stops(json_reader& body, const request_limits& limits, common_request& into) {
-  if (const auto* stop = body.value("stop")) {
+void parse_stops(json_reader& body, dialect words, const request_limits& limits, common_request& into) {
+  const std::string field = words == dialect::messages ? "stop_sequences" : "stop";
+  if (const auto* stop = body.value(field)) {
     if (const auto* list = stop->if_array()) {
       if (list->size() > limits.stops_max)
-        fail(invalid_value("stop", "'stop' may have up to " + std::to_string(limits.stops_max) + " strings, not " +
-                                       std::to_string(list->size()) + "."));
+        fail(invalid_value(field, "'" + field + "' may have up to " + std::to_string(limits.stops_max) +
+                                      " strings, not " + std::to_string(list->size()) + "."));
       for (std::size_t i = 0; i < list->size(); ++i)
-        add_stop((*list)[i], "stop[" + std::to_string(i) + "]", limits, into);
+        add_stop((*list)[i], field + "[" + std::to_string(i) + "]", limits, into);
     } else if (stop->is_string()) {
-      add_stop(*stop, "stop", limits, into);
+      add_stop(*stop, field, limits, into);
     } else {
-      fail_type("stop", "a string or an array of strings", *stop);
+      fail_type(field, "a string or an array of strings", *stop);
     }
   }
   if (const auto* ids = body.array("stop_token_ids")) {
@@ -126,7 +127,7 @@ void parse_stream(json_reader& body, common_request& into) {
   into.continuous_usage = reader.boolean("continuous_usage_stats").value_or(false) && into.include_usage;
   static_cast<void>(reader.boolean("include_obfuscation")); // that there may be some says nothing of how much
   into.heartbeat_s = static_cast<std::uint32_t>(reader.integer("heartbeat_interval", 1, 3600).value_or(0));
-  for (auto& name : reader.unasked()) into.unknown.push_back(std::move(name));
+  add_unasked(reader, into);
 }
 
 /// Who is served first, and who decodes undisturbed.
@@ -147,7 +148,7 @@ void parse_priorities(json_reader& body, const request_limits& limits, common_re
   into.execution_level = static_cast<std::uint8_t>(found - levels.begin());
 }
 
-void parse_identity(json_reader& body, common_request& into) {
+void parse_identity(json_reader& body, dialect words, common_request& into) {
   into.model = body.text("model").value_or("");
   into.user = body.text("user").value_or("");
   into.cache_salt = body.text("cache_salt").value_or("");
@@ -161,7 +162,7 @@ void parse_identity(json_reader& body, common_request& into) {
   static_cast<void>(body.text("prompt_cache_retention"));
   if (const auto* metadata = body.object("metadata"))
     for (const auto& field : *metadata)
-      if (!field.value().is_string())
+      if (!field.value().is_string() && !(words == dialect::messages && field.value().is_null()))
         fail_type("metadata." + std::string{field.key().data(), field.key().size()}, "a string", field.value());
 }
 
@@ -203,15 +204,19 @@ void parse_length(json_reader& body, std::string_view field, std::optional<std::
                                          into.length_field + "' (" + std::to_string(into.stop.max_tokens) + ")."));
 }
 
-void parse_shared(json_reader& body, const request_defaults& defaults, const request_limits& limits,
+void add_unasked(const json_reader& from, common_request& into) {
+  for (auto& name : from.unasked()) into.unknown.push_back(std::move(name));
+}
+
+void parse_shared(json_reader& body, dialect words, const request_defaults& defaults, const request_limits& limits,
                   common_request& into) {
   refuse_unsupported_everywhere(body, limits, into);
-  parse_identity(body, into);
+  parse_identity(body, words, into);
   parse_priorities(body, limits, into);
   parse_sampling(body, defaults, into);
   parse_logit_bias(body, limits, into);
   parse_timeout(body, limits, into);
-  parse_stops(body, limits, into);
+  parse_stops(body, words, limits, into);
   parse_stream(body, into);
   into.skip_special_tokens = body.boolean("skip_special_tokens").value_or(true);
 }
@@ -219,7 +224,7 @@ void parse_shared(json_reader& body, const request_defaults& defaults, const req
 void parse_common(json_reader& body, const request_defaults& defaults, const request_limits& limits,
                   common_request& into) {
   refuse_unsupported_common(body, limits, into);
-  parse_shared(body, defaults, limits, into);
+  parse_shared(body, dialect::chat, defaults, limits, into);
   parse_choices(body, limits, into);
   parse_lengths(body, into);
   parse_response_format(body, limits, into);

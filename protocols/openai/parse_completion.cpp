@@ -96,7 +96,7 @@ expected<completion_request, api_error> parse_completion(std::string_view text, 
                                              ") exceeds 'max_tokens', which is " +
                                              std::to_string(request.stop.max_tokens) + " when not given."));
     }
-    for (auto& name : body.unasked()) request.unknown.push_back(std::move(name));
+    add_unasked(body, request);
     return request;
   } catch (parse_failure& failure) {
     return unexpected{std::move(failure.error)};

@@ -92,7 +92,12 @@ void read_format(const json::object& format, const std::string& path, dialect wo
   json_reader reader{format, path};
   const auto type = reader.text("type");
   if (!type) fail(invalid_value(path + ".type", "'" + path + ".type' is missing."));
-  if (*type == "json_object") {
+  if (words == dialect::messages) {
+    if (*type != "json_schema") fail(invalid_value(path + ".type", "'" + path + ".type' must be 'json_schema'."));
+    const auto* schema = reader.value("schema");
+    if (schema == nullptr) fail_missing(path + ".schema");
+    all.add_schema(path + ".schema", *schema);
+  } else if (*type == "json_object") {
     all.add(path, R"({"type":"object"})");
   } else if (*type == "json_schema" && words == dialect::responses) {
     read_schema(reader, all);
@@ -101,7 +106,7 @@ void read_format(const json::object& format, const std::string& path, dialect wo
     if (wanted == nullptr) fail(invalid_value(path + ".json_schema", "'" + path + ".json_schema' is missing."));
     json_reader about{*wanted, path + ".json_schema"};
     read_schema(about, all);
-    for (auto& unknown : about.unasked()) into.unknown.push_back(std::move(unknown));
+    add_unasked(about, into);
   } else if (*type == "structural_tag" || *type == "grammar") {
     fail(unsupported(path + ".type"));
   } else if (*type != "text") {
@@ -109,7 +114,7 @@ void read_format(const json::object& format, const std::string& path, dialect wo
   }
   if (words == dialect::chat && reader.value("json_schema") != nullptr && *type != "json_schema")
     fail(invalid_value(path + ".json_schema", "'" + path + ".json_schema' needs the type 'json_schema'."));
-  for (auto& unknown : reader.unasked()) into.unknown.push_back(std::move(unknown));
+  add_unasked(reader, into);
 }
 
 void read_structured_outputs(json_reader& body, wishes& all, common_request& into) {
@@ -125,7 +130,7 @@ void read_structured_outputs(json_reader& body, wishes& all, common_request& int
   // How vLLM's backends differ; what they ask for holds here anyway.
   for (const auto* name : {"disable_fallback", "disable_any_whitespace", "disable_additional_properties"})
     if (reader.boolean(name).value_or(false)) fail(unsupported(reader.path_of(name)));
-  for (auto& unknown : reader.unasked()) into.unknown.push_back(std::move(unknown));
+  add_unasked(reader, into);
 }
 
 /// The other parameters; then what is wished for is compiled.
@@ -171,8 +176,23 @@ void parse_text_format(json_reader& body, const request_limits& limits, common_r
     if (const auto* format = reader.object("format"))
       read_format(*format, reader.path_of("format"), dialect::responses, all, into);
     refuse_unsupported_text(reader, limits, into);
-    for (auto& unknown : reader.unasked()) into.unknown.push_back(std::move(unknown));
+    add_unasked(reader, into);
   }
+  follow(all, body, limits, into);
+}
+
+void parse_output_config(json_reader& body, const request_limits& limits, common_request& into) {
+  wishes all(limits);
+  if (const auto* config = body.object("output_config")) {
+    json_reader reader{*config, "output_config"};
+    if (const auto* format = reader.object("format"))
+      read_format(*format, reader.path_of("format"), dialect::messages, all, into);
+    static_cast<void>(reader.text("effort")); // parse_effort's
+    refuse_unsupported_output_config(reader, limits, into);
+    add_unasked(reader, into);
+  }
+  if (const auto* format = body.object("output_format"))
+    read_format(*format, "output_format", dialect::messages, all, into);
   follow(all, body, limits, into);
 }
 

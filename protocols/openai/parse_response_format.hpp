@@ -14,4 +14,7 @@ void parse_response_format(json_reader& body, const request_limits& limits, comm
 /// The same of a body of /v1/responses, which has `text.format` for `response_format`.
 void parse_text_format(json_reader& body, const request_limits& limits, common_request& into);
 
+/// The same of a body of /v1/messages: `output_config.format`, and `output_format`, its older name.
+void parse_output_config(json_reader& body, const request_limits& limits, common_request& into);
+
 } // namespace godwit::protocols::openai

@@ -24,16 +24,6 @@ namespace {
 constexpr std::size_t metadata_fields_max = 16, metadata_name_max = 64, metadata_value_max = 512;
 constexpr std::size_t label_characters_max = 512;
 
-std::string required_text(json_reader& from, std::string_view name) {
-  auto text = from.text(name);
-  if (!text) fail(invalid_value(from.path_of(name), "'" + from.path_of(name) + "' is required."));
-  return *std::move(text);
-}
-
-void add_unasked(const json_reader& from, common_request& into) {
-  for (auto& name : from.unasked()) into.unknown.push_back(std::move(name));
-}
-
 /// A type of parts, and the field that has their text.
 struct part_type {
   std::string_view type;
@@ -58,13 +48,13 @@ std::string parse_parts(const json::array& parts, const std::string& path, part_
     const auto place = path + "[" + std::to_string(i) + "]";
     if (!parts[i].is_object()) fail_type(place, "an object", parts[i]);
     json_reader part{parts[i].get_object(), place};
-    const auto type = required_text(part, "type");
+    const auto type = part.required_text("type");
     const auto known = std::ranges::find(types.known, type, &part_type::type);
     if (known == types.known.end())
       fail(unsupported(part.path_of("type"), "Only parts of type '" + std::string(types.known.front().type) +
                                                  "' are supported here, not '" + type + "'."));
     if (i > 0) joined += '\n';
-    joined += required_text(part, known->field);
+    joined += part.required_text(known->field);
     if (types.of_clients && type == said_by_clients.front().type) add_unasked(part, into);
   }
   return joined;
@@ -74,7 +64,7 @@ std::string parse_parts(const json::array& parts, const std::string& path, part_
 std::string parse_said(json_reader& item, std::string_view name, part_types types, common_request& into) {
   const auto path = item.path_of(name);
   const auto* value = item.value(name);
-  if (value == nullptr) fail(invalid_value(path, "'" + path + "' is required."));
+  if (value == nullptr) fail_missing(path);
   if (value->is_string()) return text_of(*value);
   if (!value->is_array()) fail_type(path, "a string or an array of parts", *value);
   return parse_parts(value->get_array(), path, types, into);
@@ -128,7 +118,7 @@ private:
   }
 
   role role_of(json_reader& item) {
-    const auto name = required_text(item, "role");
+    const auto name = item.required_text("role");
     for (const auto who : {role::user, role::assistant, role::system, role::developer})
       if (to_string(who) == name) return who;
     const auto path = item.path_of("role");
@@ -137,14 +127,14 @@ private:
 
   void call(json_reader& item) {
     auto called = parse_called(item, limits_, values_);
-    called.id = required_text(item, "call_id");
+    called.id = item.required_text("call_id");
     if (!continues_turn()) begin_turn().only_calls = true;
     go_on().tool_calls.push_back(std::move(called));
   }
 
   void output(json_reader& item) {
     chat_message out(role::tool, parse_said(item, "output", clients_parts, into_));
-    out.tool_call_id = required_text(item, "call_id"); // some servers tell more of it, which comes back
+    out.tool_call_id = item.required_text("call_id"); // some servers tell more of it, which comes back
     thought_.clear();
     into_.messages.push_back(std::move(out));
   }
@@ -197,7 +187,7 @@ void parse_input(json_reader& body, const request_limits& limits, template_value
   const auto instructions = body.text("instructions");
   if (instructions) into.messages.emplace_back(role::system, *instructions);
   const auto* input = body.value("input");
-  if (input == nullptr) fail(invalid_value("input", "'input' is required."));
+  if (input == nullptr) fail_missing("input");
   if (input->is_string()) return static_cast<void>(into.messages.emplace_back(role::user, text_of(*input)));
   const auto* items = input->if_array();
   if (items == nullptr) fail_type("input", "a string or an array of items", *input);
@@ -339,7 +329,7 @@ expected<responses_request, api_error> parse_responses(std::string_view text, co
     bound_repeated(body);
     static_cast<void>(body.boolean("store"));          // nothing is
     static_cast<void>(body.object("client_metadata")); // for who counts requests
-    parse_shared(body, defaults, limits, request);
+    parse_shared(body, dialect::responses, defaults, limits, request);
     if (request.continuous_usage) fail(unsupported("stream_options.continuous_usage_stats"));
     check_echoed(body);
     parse_length(body, "max_output_tokens", body.integer("max_output_tokens", 1, tokens_limit), request);

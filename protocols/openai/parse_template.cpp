@@ -23,9 +23,13 @@ void parse_effort(json_reader& from, std::string_view name, chat_request& into) 
   const auto path = from.path_of(name);
   if (std::ranges::find(reasoning_efforts, *effort) == reasoning_efforts.end())
     fail(invalid_value(path, "'" + path + "' must be 'none', 'minimal', 'low', 'medium', 'high', 'xhigh' or 'max'."));
-  const auto set = [](const auto& variable) { return variable.first == "reasoning_effort"; };
+  add_hint("reasoning_effort", jinja::value::content(*effort), into);
+}
+
+void add_hint(std::string name, jinja::value value, chat_request& into) {
+  const auto set = [&name](const auto& variable) { return variable.first == name; };
   if (std::ranges::none_of(into.template_variables, set))
-    into.template_hints.emplace_back("reasoning_effort", jinja::value::content(*effort));
+    into.template_hints.emplace_back(std::move(name), std::move(value));
 }
 
 void parse_template_variables(json_reader& body, template_values& values, chat_request& into) {

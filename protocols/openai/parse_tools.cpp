@@ -24,41 +24,41 @@ constexpr std::array<std::string_view, 2> definition_lists{"$defs", "definitions
 struct function_tool {
   std::string path; ///< of the object that has the others
   std::string name;
+  std::string parameters_path;
   json::value parameters; ///< a JSON Schema
 };
 
-[[noreturn]] void fail_missing(const std::string& path) { fail(invalid_value(path, "'" + path + "' is required.")); }
-
-std::string parse_name(json_reader& from) {
+std::string parse_name(json_reader& from, dialect words) {
+  const std::size_t most = words == dialect::messages ? 128 : name_bytes_max; // as Anthropic has it, and OpenAI
   const auto path = from.path_of("name");
-  auto name = from.text("name");
-  if (!name) fail_missing(path);
+  auto name = from.required_text("name");
   const auto fits = [](char c) {
     return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || c == '_' || c == '-' ||
            c == '.';
   };
-  if (name->empty() || name->size() > name_bytes_max || !std::all_of(name->begin(), name->end(), fits))
-    fail(invalid_value(path, "'" + path + "' must have 1 to 64 letters, digits and '_', '-', '.'."));
-  return *std::move(name);
+  if (name.empty() || name.size() > most || !std::ranges::all_of(name, fits))
+    fail(invalid_value(path, "'" + path + "' must have 1 to " + std::to_string(most) +
+                                 " letters, digits and '_', '-', '.'."));
+  return name;
 }
 
-void add_unknown(const json_reader& from, std::vector<std::string>& unknown) {
-  for (auto& name : from.unasked()) unknown.push_back(std::move(name));
-}
-
-function_tool parse_function(json_reader& reader, std::string path, chat_request& into) {
+function_tool parse_function(json_reader& reader, std::string path, dialect words, chat_request& into) {
+  const std::string schema = words == dialect::messages ? "input_schema" : "parameters";
   function_tool out;
   out.path = std::move(path);
-  out.name = parse_name(reader);
+  out.name = parse_name(reader, words);
+  out.parameters_path = out.path + "." + schema;
   static_cast<void>(reader.text("description"));
-  if (const auto* parameters = reader.object("parameters"))
+  if (const auto* parameters = reader.object(schema))
     out.parameters = *parameters;
+  else if (words == dialect::messages)
+    fail_missing(out.parameters_path);
   else
     out.parameters = json::object{{"type", "object"}, {"properties", json::object{}}};
   static_cast<void>(reader.boolean("strict")); // forced calls always follow the schema, others never
   if (reader.boolean("defer_loading").value_or(false))
     fail(unsupported(reader.path_of("defer_loading"), "All tools are told to the model at once."));
-  add_unknown(reader, into.unknown);
+  add_unasked(reader, into);
   return out;
 }
 
@@ -68,20 +68,48 @@ function_tool parse_tool(json_reader& tool, chat_request& into) {
   if (*tool.text("type") != "function") fail(unsupported(tool.path_of("type"), only_functions));
   const auto* function = tool.object("function");
   if (function == nullptr) fail_missing(tool.path_of("function"));
-  add_unknown(tool, into.unknown);
+  add_unasked(tool, into);
   json_reader reader{*function, tool.path_of("function")};
-  return parse_function(reader, tool.path_of("function"), into);
+  return parse_function(reader, tool.path_of("function"), dialect::chat, into);
 }
 
 /// Absent: it is left out, as clients put up with.
 std::optional<function_tool> parse_flat_tool(json_reader& tool, const std::string& path, const request_limits& limits,
                                              chat_request& into) {
-  if (*tool.text("type") == "function") return parse_function(tool, path, into);
+  if (*tool.text("type") == "function") return parse_function(tool, path, dialect::responses, into);
   refuse_unsupported(tool.path_of("type"), only_functions, limits, into);
   return std::nullopt;
 }
 
-/// As a chat would have said it, without what says nothing to a model.
+/// Anthropic's own tools, which its servers run or its models know by heart, have types.
+std::optional<function_tool> parse_custom_tool(json_reader& tool, const std::string& path, const request_limits& limits,
+                                               chat_request& into) {
+  if (const auto type = tool.text("type").value_or("custom"); type != "custom") {
+    refuse_unsupported(tool.path_of("type"),
+                       "Only tools of type 'custom', with an 'input_schema', are supported, not '" +
+                           type.substr(0, name_bytes_max) + "'.",
+                       limits, into);
+    return std::nullopt;
+  }
+  static_cast<void>(tool.object("cache_control"));          // prefixes are found again in any case
+  static_cast<void>(tool.boolean("eager_input_streaming")); // there is no other
+  if (const auto* callers = tool.array("allowed_callers"))
+    if (std::ranges::any_of(*callers, [](const json::value& caller) { return caller != json::value("direct"); }))
+      refuse_unsupported(tool.path_of("allowed_callers"), "Only the model calls tools: 'direct'.", limits, into);
+  return parse_function(tool, path, dialect::messages, into);
+}
+
+/// As a chat would have said it.
+json::value nested_custom(const json::object& tool) {
+  json::object function;
+  for (const auto& [own, chats] :
+       {std::pair{"name", "name"}, {"description", "description"}, {"input_schema", "parameters"}})
+    if (const auto* value = tool.if_contains(own); value != nullptr && !value->is_null())
+      function.emplace(chats, *value);
+  return json::object{{"type", "function"}, {"function", std::move(function)}};
+}
+
+/// The same, without what says nothing to a model.
 json::value nested(const json::object& flat) {
   json::object function;
   for (const auto& field : flat)
@@ -98,13 +126,17 @@ json::value parse_list(const json::array& list, dialect words, const request_lim
     const auto path = "tools[" + std::to_string(i) + "]";
     if (!list[i].is_object()) fail_type(path, "an object", list[i]);
     json_reader tool{list[i].get_object(), path};
-    if (!tool.text("type")) fail_missing(tool.path_of("type"));
-    auto one = words == dialect::chat ? parse_tool(tool, into) : parse_flat_tool(tool, path, limits, into);
+    if (words != dialect::messages && !tool.text("type")) fail_missing(tool.path_of("type"));
+    auto one = words == dialect::chat        ? parse_tool(tool, into)
+               : words == dialect::responses ? parse_flat_tool(tool, path, limits, into)
+                                             : parse_custom_tool(tool, path, limits, into);
     if (!one) continue;
     for (const auto& other : tools)
       if (other.name == one->name) fail(invalid_value(one->path + ".name", "Two tools are named '" + one->name + "'."));
     tools.push_back(*std::move(one));
-    shown.push_back(words == dialect::chat ? list[i] : nested(list[i].get_object()));
+    shown.push_back(words == dialect::chat        ? list[i]
+                    : words == dialect::responses ? nested(list[i].get_object())
+                                                  : nested_custom(list[i].get_object()));
   }
   return shown;
 }
@@ -119,27 +151,23 @@ std::string parse_named(const json::object& choice, dialect words, const request
     return {};
   }
   if (words == dialect::responses) {
-    auto name = parse_name(reader);
-    add_unknown(reader, into.unknown);
+    auto name = parse_name(reader, words);
+    add_unasked(reader, into);
     return name;
   }
   const auto* function = reader.object("function");
   if (function == nullptr) fail_missing("tool_choice.function");
   json_reader named{*function, "tool_choice.function"};
-  auto name = parse_name(named);
-  add_unknown(reader, into.unknown);
-  add_unknown(named, into.unknown);
+  auto name = parse_name(named, words);
+  add_unasked(reader, into);
+  add_unasked(named, into);
   return name;
 }
 
-/// `left_out`: of the tools that were given.
-void parse_choice(json_reader& body, dialect words, const std::vector<function_tool>& tools, bool left_out,
-                  const request_limits& limits, chat_request& into) {
-  into.choice = tools.empty() ? tool_choice::none : tool_choice::automatic;
-  const auto* choice = body.value("tool_choice");
-  if (choice == nullptr) return;
-  if (choice->is_string()) {
-    const auto name = text_of(*choice);
+/// A choice by its word or its function. False: none that has to be made.
+bool read_choice(const json::value& choice, dialect words, const request_limits& limits, chat_request& into) {
+  if (choice.is_string()) {
+    const auto name = text_of(choice);
     if (name == "none") {
       into.choice = tool_choice::none;
     } else if (name == "required") {
@@ -147,15 +175,48 @@ void parse_choice(json_reader& body, dialect words, const std::vector<function_t
     } else if (name != "auto") { // which is what there is without it
       fail(invalid_value("tool_choice", "'tool_choice' must be 'none', 'auto', 'required' or a function."));
     }
-  } else if (choice->is_object()) {
-    into.chosen_tool = parse_named(choice->get_object(), words, limits, into);
-    if (into.chosen_tool.empty()) return;
-    into.choice = tool_choice::named;
-    if (std::ranges::none_of(tools, [&](const auto& tool) { return tool.name == into.chosen_tool; }))
-      fail(invalid_value("tool_choice", "There is no tool '" + into.chosen_tool + "' in 'tools'."));
-  } else {
-    fail_type("tool_choice", "a string or an object", *choice);
+    return true;
   }
+  if (!choice.is_object()) fail_type("tool_choice", "a string or an object", choice);
+  into.chosen_tool = parse_named(choice.get_object(), words, limits, into);
+  if (into.chosen_tool.empty()) return false;
+  into.choice = tool_choice::named;
+  return true;
+}
+
+/// An object for each way to choose, which says, too, whether there may be several calls.
+void read_typed_choice(const json::value& choice, chat_request& into) {
+  if (!choice.is_object()) fail_type("tool_choice", "an object", choice);
+  json_reader reader{choice.get_object(), "tool_choice"};
+  const auto type = reader.required_text("type");
+  if (type == "none") {
+    into.choice = tool_choice::none;
+  } else if (type == "any") {
+    into.choice = tool_choice::required;
+  } else if (type == "tool") {
+    into.chosen_tool = parse_name(reader, dialect::messages);
+    into.choice = tool_choice::named;
+  } else if (type != "auto") {
+    fail(invalid_value("tool_choice.type", "'tool_choice.type' must be 'auto', 'any', 'tool' or 'none'."));
+  }
+  into.parallel_tool_calls = !reader.boolean("disable_parallel_tool_use").value_or(false);
+  add_unasked(reader, into);
+}
+
+/// `left_out`: of the tools that were given.
+void parse_choice(json_reader& body, dialect words, const std::vector<function_tool>& tools, bool left_out,
+                  const request_limits& limits, chat_request& into) {
+  into.choice = tools.empty() ? tool_choice::none : tool_choice::automatic;
+  if (words != dialect::messages) into.parallel_tool_calls = body.boolean("parallel_tool_calls").value_or(true);
+  const auto* choice = body.value("tool_choice");
+  if (choice == nullptr) return;
+  if (words == dialect::messages)
+    read_typed_choice(*choice, into);
+  else if (!read_choice(*choice, words, limits, into))
+    return;
+  if (into.choice == tool_choice::named &&
+      std::ranges::none_of(tools, [&](const auto& tool) { return tool.name == into.chosen_tool; }))
+    fail(invalid_value("tool_choice", "There is no tool '" + into.chosen_tool + "' in 'tools'."));
   if (tools.empty() && left_out && into.choice == tool_choice::required) into.choice = tool_choice::none;
   if (tools.empty() && into.choice != tool_choice::none)
     fail(invalid_value("tool_choice", "'tool_choice' needs 'tools'."));
@@ -209,15 +270,14 @@ json::object arguments_of(const function_tool& tool, const std::string& path) {
 
 /// What the answer has to be: the arguments of the named function, or a list of calls.
 std::string answer_schema(const std::vector<function_tool>& tools, const chat_request& request) {
-  const auto path_of = [](const auto& tool) { return tool->path + ".parameters"; };
   if (request.choice == tool_choice::named) {
     const auto chosen = std::ranges::find_if(tools, [&](const auto& tool) { return tool.name == request.chosen_tool; });
-    return json::serialize(arguments_of(*chosen, path_of(chosen)));
+    return json::serialize(arguments_of(*chosen, chosen->parameters_path));
   }
   json::array calls;
   std::array<json::object, 2> definitions; // "$ref": "#/$defs/x" means the root's
   for (auto tool = tools.begin(); tool != tools.end(); ++tool) {
-    auto arguments = arguments_of(*tool, path_of(tool));
+    auto arguments = arguments_of(*tool, tool->parameters_path);
     for (std::size_t i = 0; i < definitions.size(); ++i) {
       const auto* own = arguments.if_contains(definition_lists[i]);
       if (own == nullptr || !own->is_object()) continue;
@@ -246,6 +306,19 @@ std::string answer_schema(const std::vector<function_tool>& tools, const chat_re
   return json::serialize(list);
 }
 
+/// Where a request says how its answer is to be: the field of its body, and the whole name.
+std::pair<std::string, std::string> format_of(dialect words) {
+  switch (words) {
+  case dialect::chat:
+    return {"response_format", "response_format"};
+  case dialect::responses:
+    return {"text", "text.format"};
+  case dialect::messages:
+    break;
+  }
+  return {"output_config", "output_config.format"};
+}
+
 } // namespace
 
 void template_values::add(const json::value& value, const std::string& path) {
@@ -259,21 +332,20 @@ void parse_tools(json_reader& body, dialect words, const request_limits& limits,
   std::vector<function_tool> tools;
   const auto* list = body.array("tools");
   if (list != nullptr && !list->empty()) {
-    if (list->size() > limits.tools_max)
-      fail(invalid_value("tools", "'tools' may have up to " + std::to_string(limits.tools_max) + " tools, not " +
+    const auto most = words == dialect::messages ? limits.messages_tools_max : limits.tools_max;
+    if (list->size() > most)
+      fail(invalid_value("tools", "'tools' may have up to " + std::to_string(most) + " tools, not " +
                                       std::to_string(list->size()) + "."));
     values.add(*body.value("tools"), "tools");
     const auto shown = parse_list(*list, words, limits, tools, into);
     if (!tools.empty()) into.tools = to_template_value(shown);
     for (const auto& tool : tools) into.tool_names.push_back(tool.name);
   }
-  const std::string format = words == dialect::chat ? "response_format" : "text.format";
+  const auto [field, format] = format_of(words);
   parse_choice(body, words, tools, list != nullptr && list->size() > tools.size(), limits, into);
-  into.parallel_tool_calls = body.boolean("parallel_tool_calls").value_or(true);
   const bool forced = into.choice == tool_choice::required || into.choice == tool_choice::named;
   if (!tools.empty() && into.choice == tool_choice::automatic && !into.sampling.json_schema.empty())
-    fail(invalid_value(body.value(words == dialect::chat ? "response_format" : "text") != nullptr ? format
-                                                                                                  : "tool_choice",
+    fail(invalid_value(body.value(field) != nullptr ? format : "tool_choice",
                        "An answer that follows a schema cannot call tools: with '" + format +
                            "' (or 'structured_outputs', 'guided_...') leave out 'tools', or say 'tool_choice': "
                            "'none'."));
@@ -294,8 +366,8 @@ void parse_tools(json_reader& body, dialect words, const request_limits& limits,
     for (const auto& tool : tools) { // which of them
       if (!may_be_called(tool)) continue;
       if (auto alone = grammar::compile_schema(json::serialize(tool.parameters)); !alone)
-        fail(invalid_value(tool.path + ".parameters", "The parameters of the tool '" + tool.name +
-                                                          "' are not supported: " + alone.error().message));
+        fail(invalid_value(tool.parameters_path, "The parameters of the tool '" + tool.name +
+                                                     "' are not supported: " + alone.error().message));
     }
     fail(invalid_value("tools", "The parameters of 'tools' are not supported: " + compiled.error().message));
   }

@@ -11,7 +11,20 @@ namespace json = boost::json;
 namespace {
 
 /// The value, besides null, that asks for nothing.
-enum class neutral : std::uint8_t { none, no, yes, one, empty, text_modality, choice, tier, medium, disabled };
+enum class neutral : std::uint8_t {
+  none,
+  no,
+  yes,
+  one,
+  empty,
+  text_modality,
+  choice,
+  tier,
+  own_tier,
+  medium,
+  disabled,
+  standard
+};
 
 struct known_parameter {
   std::string_view name;
@@ -33,11 +46,11 @@ constexpr known_parameter parameters_everywhere[] = {
     {"kv_transfer_params", neutral::none},
     {"vllm_xargs", neutral::empty},
     {"mm_processor_kwargs", neutral::empty},
-    {"service_tier", neutral::tier},
 };
 
 constexpr known_parameter common_parameters[] = {
     {"store", neutral::no}, // what /v1/responses is asked for where nobody says anything
+    {"service_tier", neutral::tier},
 };
 
 constexpr known_parameter parameters_without_beams[] = {
@@ -58,10 +71,18 @@ constexpr known_parameter chat_parameters[] = {
 };
 
 constexpr known_parameter responses_parameters[] = {
-    {"background", neutral::no},
-    {"max_tool_calls", neutral::none},
-    {"context_management", neutral::empty},
-    {"truncation", neutral::disabled},
+    {"background", neutral::no},       {"max_tool_calls", neutral::none}, {"context_management", neutral::empty},
+    {"truncation", neutral::disabled}, {"service_tier", neutral::tier},
+};
+
+constexpr known_parameter messages_parameters[] = {
+    {"container", neutral::none},  {"mcp_servers", neutral::empty}, {"inference_geo", neutral::none},
+    {"fallbacks", neutral::empty}, {"compaction", neutral::none},   {"service_tier", neutral::own_tier},
+    {"speed", neutral::standard},
+};
+
+constexpr known_parameter output_config_parameters[] = {
+    {"task_budget", neutral::none},
 };
 
 constexpr known_parameter text_parameters[] = {
@@ -98,6 +119,10 @@ bool asks_for_nothing(const json::value& value, neutral passes) {
     return is_text(value, "none") || is_text(value, "auto");
   case neutral::tier:
     return is_text(value, "auto") || is_text(value, "default");
+  case neutral::own_tier:
+    return is_text(value, "auto") || is_text(value, "standard_only");
+  case neutral::standard:
+    return is_text(value, "standard");
   case neutral::medium:
     return is_text(value, "medium");
   case neutral::disabled:
@@ -131,6 +156,12 @@ void refuse_unsupported_text(json_reader& text, const request_limits& limits, co
 }
 void refuse_unsupported_responses(json_reader& body, const request_limits& limits, common_request& into) {
   refuse(body, responses_parameters, limits, into);
+}
+void refuse_unsupported_messages(json_reader& body, const request_limits& limits, common_request& into) {
+  refuse(body, messages_parameters, limits, into);
+}
+void refuse_unsupported_output_config(json_reader& config, const request_limits& limits, common_request& into) {
+  refuse(config, output_config_parameters, limits, into);
 }
 void refuse_unsupported_common(json_reader& body, const request_limits& limits, common_request& into) {
   refuse(body, common_parameters, limits, into);

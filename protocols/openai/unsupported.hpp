@@ -4,7 +4,7 @@
 
 #include <godwit/protocols/openai/request.hpp>
 
-/// Parameters of OpenAI's API and of vLLM that are known and not supported (yet).
+/// Parameters of OpenAI's and Anthropic's APIs and of vLLM that are known and not supported (yet).
 namespace godwit::protocols::openai {
 
 /// Fails on the first one that asks for anything, or lists all such in `unknown` (request_limits::lists_unsupported): a
@@ -20,6 +20,9 @@ void refuse_unsupported_message(json_reader& message, const request_limits& limi
 /// Of the `text` of a body of /v1/responses.
 void refuse_unsupported_text(json_reader& text, const request_limits& limits, common_request& into);
 void refuse_unsupported_responses(json_reader& body, const request_limits& limits, common_request& into);
+/// Of a body of /v1/messages, and of its `output_config`.
+void refuse_unsupported_messages(json_reader& body, const request_limits& limits, common_request& into);
+void refuse_unsupported_output_config(json_reader& config, const request_limits& limits, common_request& into);
 /// One that asks for something, by its full name. It is refused with `message`; empty: with the usual one.
 void refuse_unsupported(std::string path, std::string message, const request_limits& limits, common_request& into);
 

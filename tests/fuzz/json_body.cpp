@@ -1,4 +1,6 @@
 // Bodies of requests: any bytes become a request within its bounds, or an error that a client can read.
+#include <godwit/protocols/anthropic/error.hpp>
+#include <godwit/protocols/anthropic/messages_request.hpp>
 #include <godwit/protocols/openai/error.hpp>
 #include <godwit/protocols/openai/request.hpp>
 #include <godwit/protocols/openai/tokenize.hpp>
@@ -12,6 +14,7 @@
 
 namespace {
 
+namespace anthropic = godwit::protocols::anthropic;
 namespace openai = godwit::protocols::openai;
 
 void check(bool good) {
@@ -30,6 +33,8 @@ void check_error(const openai::api_error& error) {
   boost::system::error_code failed;
   const auto body = boost::json::parse(to_json(error), failed); // also for what is not UTF-8
   check(!failed && body.as_object().contains("error"));
+  const auto other = boost::json::parse(anthropic::error_object(error), failed);
+  check(!failed && other.as_object().contains("error"));
 }
 
 void check_request(const openai::common_request& request) {
@@ -42,6 +47,11 @@ void check_request(const openai::responses_request& request) {
   boost::system::error_code failed; // what an answer repeats
   const auto echoed = boost::json::parse("{" + request.parameters + "}", failed);
   check(!failed && echoed.is_object());
+}
+
+void check_request(const anthropic::messages_request& request) {
+  check_request(static_cast<const openai::common_request&>(request));
+  check(!request.messages.empty() && request.continue_final_message != request.add_generation_prompt);
 }
 
 void check_request(const openai::tokenize_request& request) {
@@ -78,6 +88,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     break;
   case 4:
     check_result(openai::parse_responses(body, defaults, limits()));
+    break;
+  case 5:
+    check_result(anthropic::parse_messages(body, defaults, limits()));
+    check_result(anthropic::parse_count_tokens(body, defaults, limits()));
     break;
   default:
     check_result(openai::parse_detokenize(body, limits()));

@@ -30,7 +30,7 @@ function third_party(name,   ok) {
     if (!starts(file, "runtime/config/") && !starts(file, "actors/main/")) bad("CLI11 is named in runtime/config/ and actors/main/ only: <" name ">")
   } else if (name ~ /^boost\/json/) {
     if (public) bad("Boost.JSON is private: <" name "> in a public header")
-    else if (folder == "protocols" && file !~ /^protocols\/(openai|grammar)\//) bad("in protocols/ Boost.JSON is for openai/ and grammar/ only: <" name ">")
+    else if (folder == "protocols" && file !~ /^protocols\/(openai|anthropic|grammar)\//) bad("in protocols/ Boost.JSON is for openai/, anthropic/ and grammar/ only: <" name ">")
     else if (folder == "gpu" && !starts(file, "gpu/model/") && !starts(file, "gpu/sim/")) bad("in gpu/ Boost.JSON is for model/ and sim/ only: <" name ">")
     else if (folder == "runtime" || folder == "transport") bad("Boost.JSON is not for " folder "/: <" name ">")
   } else if (name ~ /^openssl\// || name ~ /^boost\/asio\/ssl/) {

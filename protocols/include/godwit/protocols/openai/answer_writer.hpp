@@ -2,6 +2,7 @@
 
 #include <godwit/protocols/openai/error.hpp>
 #include <godwit/protocols/openai/response.hpp>
+#include <godwit/protocols/openai/sse.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -31,6 +32,10 @@ public:
   [[nodiscard]] virtual answer_part finish(const usage& used) = 0;
   /// The rest of a stream that ends with this error.
   [[nodiscard]] virtual answer_part fail(const api_error& error) = 0;
+  /// The body of an answer that is this error, and has not begun.
+  [[nodiscard]] virtual std::string refusal(const api_error& error) const { return to_json(error); }
+  /// What a stream has where nothing else came for long.
+  [[nodiscard]] virtual std::string keep_alive() const { return std::string(sse_keep_alive()); }
   /// How long `finish` takes, in entries such as a log-probability or some words.
   [[nodiscard]] virtual std::size_t entries_left() const noexcept = 0;
 };

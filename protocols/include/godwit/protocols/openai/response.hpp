@@ -69,7 +69,7 @@ struct prompt_token {
 
 /// Heads every object of one answer.
 struct response_head {
-  std::string id; ///< "cmpl-...", "chatcmpl-..." or "resp_..."
+  std::string id; ///< "cmpl-...", "chatcmpl-...", "resp_..." or "msg_..."
   std::string model;
   std::int64_t created_s = 0; ///< Unix time
 };

@@ -3,7 +3,7 @@
 #include <string>
 #include <string_view>
 
-/// Server-sent events (WHATWG HTML, section 9.2), as far as OpenAI's streams use them.
+/// Server-sent events (WHATWG HTML, section 9.2), as far as OpenAI's and Anthropic's streams use them.
 namespace godwit::protocols::openai {
 
 /// "data: ...\n\n"; every line of the payload becomes a data line.
