@@ -13,8 +13,8 @@ std::string plain_error(const std::string& message) {
 }
 } // namespace
 
-response server_core::error(int status, const std::string& message) const {
-  if (settings.error_response) return settings.error_response(status, message);
+response server_core::error(int status, const std::string& message, const request* head) const {
+  if (settings.error_response) return settings.error_response(status, message, head);
   auto out = response{};
   out.status = status;
   out.body = plain_error(message);

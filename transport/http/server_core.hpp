@@ -44,7 +44,7 @@ struct server_core {
   [[nodiscard]] bool too_much_waits() const noexcept {
     return answer_bytes.load(std::memory_order_relaxed) > settings.answers_bytes_max;
   }
-  [[nodiscard]] response error(int status, const std::string& message) const;
+  [[nodiscard]] response error(int status, const std::string& message, const request* head = nullptr) const;
 
   /// Calls the waiting `done`s if no connection is left, or if `now` is true.
   void drained(bool now = false);

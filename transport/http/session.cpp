@@ -127,7 +127,7 @@ awaitable<bool> session::respond(request wanted, answer_form form) {
 }
 
 awaitable<bool> session::reject(int status, std::string message) {
-  auto answer = core_->error(status, message);
+  auto answer = core_->error(status, message, head_);
   if (head_ != nullptr && core_->settings.on_own_answer) core_->settings.on_own_answer(*head_, answer.fields);
   co_return co_await reject(std::move(answer));
 }

@@ -194,7 +194,7 @@ TEST(HttpAnswers, AHandlerThatThrowsOrDropsItsExchangeIsA500) {
 // As where there is no memory for it.
 TEST(HttpAnswers, WhereTheServersOwnCannotBeMadeTheConnectionEnds) {
   auto settings = server_settings();
-  settings.error_response = [](int, const std::string&) -> response { throw std::bad_alloc(); };
+  settings.error_response = [](int, const std::string&, const request*) -> response { throw std::bad_alloc(); };
   auto s = echo_server(settings);
   for (const auto* target : {"/throw", "/drop"}) {
     auto c = raw_socket(s.port());

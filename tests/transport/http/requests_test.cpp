@@ -151,16 +151,20 @@ TEST(HttpRequests, ThatAreMalformedGetA400AndTheEndOfTheConnection) {
 
 TEST(HttpRequests, ErrorsLookAsTheApplicationWants) {
   auto settings = server_settings();
-  settings.error_response = [](int status, std::string message) {
+  settings.body_bytes_max = 8;
+  settings.error_response = [](int status, std::string message, const request* head) {
     auto out = response();
     out.status = status;
-    out.body = "<" + message + ">";
+    out.body = "<" + message + ">" + (head != nullptr ? head->target : "");
     return out;
   };
   auto s = echo_server(settings);
   auto c = raw_socket(s.port());
   c.send("garbage\r\n\r\n");
   EXPECT_THAT(c.read_to_end(), AllOf(StartsWith("HTTP/1.1 400 "), HasSubstr("<the request is not")));
+  auto d = raw_socket(s.port());
+  d.send("POST /echo?a=b HTTP/1.1\r\nHost: t\r\nContent-Length: 9\r\n\r\n123456789");
+  EXPECT_THAT(d.read_to_end(), AllOf(StartsWith("HTTP/1.1 413 "), HasSubstr(">/echo")));
 }
 
 TEST(HttpRequests, WhoseHeadDribblesGetA408) {

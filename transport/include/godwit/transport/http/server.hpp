@@ -43,8 +43,8 @@ struct server_settings {
   /// block. An answer is given at once, and ends the connection. Not set: every body is read.
   std::function<std::optional<response>(const request& head)> on_head;
   /// Makes the answers that the server gives by itself (400, 408, 413, 417, 431, 500, 501, 503), so that they look like
-  /// the application's. Not set: {"error": message}.
-  std::function<response(int status, std::string message)> error_response;
+  /// the application's. `head`: of the request, null where it could not be read. Not set: {"error": message}.
+  std::function<response(int status, std::string message, const request* head)> error_response;
   /// May add fields to such an answer while a request's body is being read; on an I/O thread, must not block.
   std::function<void(const request& head, headers& of_answer)> on_own_answer;
   /// Told of each request that is answered before the handler sees it, by `on_head` or by the server itself, for the
