@@ -1,6 +1,7 @@
 #include <godwit/actors/http_gate.hpp>
 
 #include "access_log.hpp"
+#include "api_errors.hpp"
 #include "passing_exchange.hpp"
 
 #include <godwit/protocols/openai/error.hpp>
@@ -34,19 +35,11 @@ bool same(std::string_view given, std::string_view key) noexcept {
   return difference == 0;
 }
 
-http::response to_response(const openai::api_error& error) {
-  http::response out;
-  out.status = error.status;
-  out.body = to_json(error);
-  out.error = error.message;
-  return out;
-}
-
 /// Says in an answer who may read it; once more changes nothing. Nobody (empty): that others may, so that caches ask.
 void share_with(http::headers& fields, const std::string& origin) {
   if (origin.empty()) return fields.set("Vary", "Origin");
   fields.set("Access-Control-Allow-Origin", origin);
-  fields.set("Access-Control-Expose-Headers", "X-Request-Id, X-Godwit-Ignored, Retry-After, traceparent");
+  fields.set("Access-Control-Expose-Headers", "X-Request-Id, request-id, X-Godwit-Ignored, Retry-After, traceparent");
   if (origin != "*") fields.set("Vary", "Origin");
 }
 
@@ -110,6 +103,10 @@ bool api_keys::admit(std::string_view authorization) const noexcept {
     return false;
   auto given = authorization.substr(scheme.size());
   given.remove_prefix(std::min(given.size(), given.find_first_not_of(' ')));
+  return has(given);
+}
+
+bool api_keys::has(std::string_view given) const noexcept {
   if (given.size() > key_bytes_max) return false;
   bool found = false;
   for (const auto& key : keys_) found = same(given, key) || found; // never ends early
@@ -180,11 +177,15 @@ void http_gate::rejected(const std::string& peer, const http::request* head, con
 std::optional<http::response> http_gate::without_key(const http::request& head) {
   const auto wanted = keys();
   if (!wanted || is_open(head.target)) return std::nullopt;
-  const auto field = head.fields.find("Authorization");
-  if (field && wanted->admit(*field)) return std::nullopt;
-  auto answer = to_response(openai::unauthorised(
-      field ? "the API key is wrong; send one that the server knows as \"Authorization: Bearer KEY\""
-            : "an API key is missing; send it as \"Authorization: Bearer KEY\""));
+  const auto field = head.fields.find("Authorization"), bare = head.fields.find("x-api-key");
+  if ((field && wanted->admit(*field)) || (bare && wanted->has(*bare))) return std::nullopt;
+  const bool given = field || bare;
+  auto answer = to_response(
+      openai::unauthorised(given ? "the API key is wrong; send one that the server knows as \"Authorization: Bearer "
+                                   "KEY\" or \"x-api-key: KEY\""
+                                 : "an API key is missing; send it as \"Authorization: Bearer KEY\" or \"x-api-key: "
+                                   "KEY\""),
+      api_of(head));
   answer.fields.add("WWW-Authenticate", "Bearer");
   share(head, answer.fields);
   if (refused_ != nullptr) refused_->with({"key"}).increment();
@@ -198,7 +199,7 @@ std::optional<http::response> http_gate::encoded(const http::request& head) {
   openai::api_error error;
   error.status = 415;
   error.message = "a body with Content-Encoding is not read; send it as it is";
-  auto answer = to_response(error);
+  auto answer = to_response(error, api_of(head));
   answer.fields.add("Accept-Encoding", "identity");
   share(head, answer.fields);
   if (refused_ != nullptr) refused_->with({"encoding"}).increment();

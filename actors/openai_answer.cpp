@@ -4,7 +4,6 @@
 
 #include <godwit/protocols/ensure.hpp>
 #include <godwit/protocols/openai/error.hpp>
-#include <godwit/protocols/openai/sse.hpp>
 
 #include <algorithm>
 #include <iterator>
@@ -26,16 +25,17 @@ std::uint32_t count_characters(std::string_view text) {
 }
 
 /// The same for the same call of the same answer. Mistral's templates want nine letters and digits.
-std::string tool_call_id(const std::string& answer, std::uint32_t choice, std::uint32_t call, bool nine) {
+std::string tool_call_id(const openai_choice_options& of, std::uint32_t call) {
   static constexpr std::string_view digits = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
   const auto hash = [&](std::uint64_t state) { // FNV-1a
     const auto take = [&](std::uint64_t byte) { state = (state ^ byte) * 1099511628211ULL; };
-    for (const char c : answer) take(static_cast<unsigned char>(c));
-    take(choice);
+    for (const char c : of.id) take(static_cast<unsigned char>(c));
+    take(of.index);
     take(call);
     return state ^ (state >> 29U);
   };
-  std::string out = nine ? "" : "call_";
+  const bool nine = of.short_call_ids;
+  std::string out = nine ? "" : of.calls_begin;
   for (std::uint64_t word = 0; word < (nine ? 1U : 3U); ++word) {
     auto rest = hash(14695981039346656037ULL + word);
     for (int i = 0; i < (nine ? 9 : 8); ++i, rest /= digits.size()) out += digits[rest % digits.size()];
@@ -91,14 +91,13 @@ void openai_answer::withdraw_all_but(const openai_choice* one) {
 void openai_answer::begin_stream() {
   if (std::exchange(streaming_, true)) return;
   if (options_.on_status) options_.on_status(200);
-  transport::http::headers fields{{"Content-Type", "text/event-stream; charset=utf-8"},
-                                  {"X-Request-Id", options_.id},
-                                  {"Cache-Control", "no-cache"},
-                                  {"X-Accel-Buffering", "no"}};
+  transport::http::headers fields{
+      {"Content-Type", "text/event-stream; charset=utf-8"}, {"Cache-Control", "no-cache"}, {"X-Accel-Buffering", "no"}};
+  name_answer(fields, options_.whose, options_.id);
   if (!options_.ignored.empty()) fields.add(ignored_field, options_.ignored);
   exchange_->begin_stream(200, std::move(fields));
   if (options_.heartbeat_s > 0)
-    exchange_->keep_alive_every(std::chrono::seconds(options_.heartbeat_s), std::string(openai::sse_keep_alive()));
+    exchange_->keep_alive_every(std::chrono::seconds(options_.heartbeat_s), options_.writer->keep_alive());
   write(options_.writer->begin());
 }
 
@@ -167,7 +166,7 @@ void openai_answer::write_rest() {
   }
   if (options_.on_status) options_.on_status(200);
   transport::http::response out;
-  out.fields.add("X-Request-Id", options_.id);
+  name_answer(out.fields, options_.whose, options_.id);
   if (!options_.ignored.empty()) out.fields.add(ignored_field, options_.ignored);
   out.body = std::move(rest.bytes);
   exchange_->respond(std::move(out));
@@ -191,12 +190,8 @@ void openai_answer::write_failure(const openai::api_error& error) {
     return;
   }
   if (options_.on_status) options_.on_status(error.status);
-  transport::http::response out;
-  out.status = error.status;
-  out.fields.add("X-Request-Id", options_.id);
-  if (error.retry_after_s != 0) out.fields.add("Retry-After", std::to_string(error.retry_after_s));
-  out.body = to_json(error);
-  out.error = error.message;
+  auto out = to_response(error, options_.writer->refusal(error));
+  name_answer(out.fields, options_.whose, options_.id);
   exchange_->respond(std::move(out));
 }
 
@@ -322,7 +317,7 @@ openai::choice openai_choice::piece(openai::tool_parser::emission said, std::str
   out.text = std::move(said.text);
   out.calls = std::move(said.calls);
   for (auto& call : out.calls)
-    if (!call.name.empty()) call.id = tool_call_id(options_.id, options_.index, call.index, options_.short_call_ids);
+    if (!call.name.empty()) call.id = tool_call_id(options_, call.index);
   if (options_.logprobs) out.logprobs = std::exchange(logprobs_, {});
   out.prompt_logprobs = std::exchange(prompt_logprobs_, {});
   return out;

@@ -1,5 +1,7 @@
 #pragma once
 
+#include "api_errors.hpp"
+
 #include <godwit/actors/answer_sink.hpp>
 #include <godwit/gpu/model/tokenizer.hpp>
 #include <godwit/protocols/openai/answer_writer.hpp>
@@ -29,6 +31,7 @@ class request_span;
 struct openai_answer_options {
   std::unique_ptr<protocols::openai::answer_writer> writer; ///< never null
   std::string id;                                           ///< which answers and headers tell
+  api whose = api::openai;                                  ///< in which headers
   bool stream = false;                                      ///< so does the writer
   std::uint32_t drawn = 1;                                  ///< choices of each prompt
   std::uint32_t heartbeat_s = 0;                            ///< 0: none
@@ -107,9 +110,10 @@ struct openai_choice_options {
   /// The answer is in harmony's channels, which tell what is thought and what is called; `reasoning` is off, and
   /// `tools`.
   std::optional<protocols::openai::harmony_parser::options> harmony;
-  bool told_by_calls = true;   ///< an answer with calls ends with `tool_calls`
-  std::string id;              ///< no other answer's, for the calls' ids
-  bool short_call_ids = false; ///< Mistral's templates take no others back
+  bool told_by_calls = true;         ///< an answer with calls ends with `tool_calls`
+  std::string id;                    ///< no other answer's, for the calls' ids
+  std::string calls_begin = "call_"; ///< ... which begin so
+  bool short_call_ids = false;       ///< Mistral's templates take no others back
 };
 
 /// Turns the tokens of one request into text: detokenises, looks for stop strings, collects log-probabilities.

@@ -1,9 +1,13 @@
 #include <godwit/actors/openai_edge.hpp>
 
+#include "api_errors.hpp"
 #include "beam_searcher.hpp"
 #include "openai_answer.hpp"
 #include "traced_exchange.hpp"
 
+#include <godwit/protocols/anthropic/messages_request.hpp>
+#include <godwit/protocols/anthropic/messages_writer.hpp>
+#include <godwit/protocols/anthropic/models.hpp>
 #include <godwit/protocols/openai/chat_template.hpp>
 #include <godwit/protocols/openai/json_text.hpp>
 #include <godwit/protocols/openai/response.hpp>
@@ -19,20 +23,11 @@
 
 namespace godwit::actors {
 
+namespace anthropic = protocols::anthropic;
 namespace openai = protocols::openai;
 namespace http = transport::http;
 
 namespace {
-
-http::response to_response(const openai::api_error& error) {
-  http::response out;
-  out.status = error.status;
-  if (error.retry_after_s != 0) out.fields.add("Retry-After", std::to_string(error.retry_after_s));
-  if (!error.allow.empty()) out.fields.add("Allow", error.allow);
-  out.body = to_json(error);
-  out.error = error.logged.empty() ? error.message : error.logged;
-  return out;
-}
 
 /// A path's part without percent-encoding: clients write the '/' of a model's name so.
 std::string decoded(std::string_view text) {
@@ -135,12 +130,12 @@ std::string list_of(const std::vector<std::string>& names) {
 
 } // namespace
 
-http::response openai_error_response(int status, std::string message) {
+http::response openai_error_response(int status, std::string message, const http::request* head) {
   openai::api_error error;
   error.status = status;
   error.message = std::move(message);
   error.type = type_of(status);
-  return to_response(error);
+  return to_response(error, head != nullptr ? api_of(*head) : api::openai);
 }
 
 /// One call, checked and tokenised.
@@ -150,8 +145,9 @@ struct openai_edge::call {
   std::vector<std::string> echoes;      ///< empty, or one a prompt
   std::uint32_t default_max_tokens = 0; ///< 0: what the context has room for
   std::vector<protocols::token_id> template_stops;
-  const openai::chat_request* chat = nullptr;           ///< of a chat, in whichever words
-  const openai::responses_request* responses = nullptr; ///< ... in those of /v1/responses
+  const openai::chat_request* chat = nullptr;            ///< of a chat, in whichever words
+  const openai::responses_request* responses = nullptr;  ///< ... in those of /v1/responses
+  const anthropic::messages_request* messages = nullptr; ///< ... in those of /v1/messages
   std::vector<protocols::token_id> prediction;
   protocols::adapter_ref adapter;
   call_objectives objectives;
@@ -176,6 +172,9 @@ const std::vector<openai_edge::route>& openai_edge::routes() {
       {"", "/v1/responses/compact", false, &openai_edge::not_served},
       {"", "/v1/responses/input_tokens", false, &openai_edge::not_served},
       {"", "/v1/responses/", true, &openai_edge::not_stored},
+      {"POST", "/v1/messages", false, &openai_edge::messages},
+      {"POST", "/v1/messages/count_tokens", false, &openai_edge::count_tokens},
+      {"", "/v1/messages/batches", true, &openai_edge::not_served},
       {"GET", "/v1/models", false, &openai_edge::models},
       {"GET", "/v1/models/", true, &openai_edge::models},
       {"GET", "/health", false, &openai_edge::health},
@@ -185,7 +184,6 @@ const std::vector<openai_edge::route>& openai_edge::routes() {
       {"POST", "/detokenize", false, &openai_edge::detokenize},
       {"", "/v1/embeddings", false, &openai_edge::not_served},
       {"", "/v1/conversations", true, &openai_edge::not_served},
-      {"", "/v1/messages", false, &openai_edge::not_served},
       {"", "/v1/moderations", false, &openai_edge::not_served},
       {"", "/v1/rerank", false, &openai_edge::not_served},
       {"", "/v1/score", false, &openai_edge::not_served},
@@ -223,11 +221,11 @@ void openai_edge::count(int status) {
   if (answers_ != nullptr) answers_->with({std::to_string(status)}).increment();
 }
 
-void openai_edge::refuse(const openai::api_error& error, const exchange_ptr& exchange, const std::string& called) {
+void openai_edge::refuse(const openai::api_error& error, const http::request& request, const exchange_ptr& exchange,
+                         const std::string& called) {
   count(error.status);
-  auto answer = to_response(error);
-  answer.fields.set("X-Request-Id", called.empty() ? new_id("req-") : "req-" + called);
-  exchange->respond(std::move(answer));
+  const auto name = called.empty() ? told_request_id(request) : called;
+  exchange->respond(to_response(error, api_of(request), name.empty() ? new_id("req-") : "req-" + name));
 }
 
 void openai_edge::handle(http::request request, exchange_ptr exchange) {
@@ -237,7 +235,8 @@ void openai_edge::handle(http::request request, exchange_ptr exchange) {
 }
 
 void openai_edge::serve_apart(http::request request, const exchange_ptr& exchange, serve_function serve) {
-  auto job = [this, exchange, serve = std::move(serve), apart = std::make_shared<http::request>(std::move(request))] {
+  const auto apart = std::make_shared<http::request>(std::move(request));
+  auto job = [this, exchange, serve = std::move(serve), apart] {
     if (exchange->closed()) return; // its client did not wait
     serves_apart = true;
     try {
@@ -247,10 +246,10 @@ void openai_edge::serve_apart(http::request request, const exchange_ptr& exchang
         serve(*apart, exchange);
     } catch (const std::exception& failure) { // as the server does for the others
       options_.log.error("a request failed: {}", failure.what());
-      refuse(openai::internal_error("the request's handler failed"), exchange);
+      refuse(openai::internal_error("the request's handler failed"), *apart, exchange);
     }
   };
-  if (!worker_->post(std::move(job))) refuse(openai::overloaded(options_.retry_after_s), exchange);
+  if (!worker_->post(std::move(job))) refuse(openai::overloaded(options_.retry_after_s), *apart, exchange);
 }
 
 // An adapter that nobody has asked for is read to learn which one it is.
@@ -279,7 +278,7 @@ void openai_edge::serve_any(const http::request& request, exchange_ptr exchange)
   }
   const auto error =
       allowed.empty() ? openai::not_found(request.target) : openai::method_not_allowed(request.method, allowed);
-  recorded(request, std::move(exchange), [&](const exchange_ptr& e) { refuse(error, e, told_request_id(request)); });
+  recorded(request, std::move(exchange), [&](const exchange_ptr& e) { refuse(error, request, e); });
 }
 
 void openai_edge::recorded(const http::request& request, exchange_ptr exchange,
@@ -312,21 +311,24 @@ void openai_edge::models(const http::request& request, const exchange_ptr& excha
     out.parent = model.name;
     return out;
   };
+  const auto whose = api_of(request);
   constexpr std::string_view prefix = "/v1/models/";
   if (request.target.starts_with(prefix)) {
     const auto asked = decoded(std::string_view(request.target).substr(prefix.size()));
     if (reads_apart(asked, request, exchange, &openai_edge::models)) return;
     protocols::adapter_ref adapter;
     if (const auto error = asked.empty() ? openai::model_not_found(asked) : find_model(asked, adapter))
-      return exchange->respond(to_response(*error));
-    return exchange->respond(json(openai::model_object(adapter ? card_of(asked) : called(asked))));
+      return exchange->respond(to_response(*error, whose));
+    const auto found = adapter ? card_of(asked) : called(asked);
+    return exchange->respond(
+        json(whose == api::anthropic ? anthropic::model_info(found) : openai::model_object(found)));
   }
   std::vector<openai::model_card> cards{card};
   for (const auto& alias : model.aliases) cards.push_back(called(alias));
   if (model.adapters)
     for (const auto& adapter : model.adapters->names(adapters_listed_max))
       if (!model.is_called(adapter)) cards.push_back(card_of(adapter));
-  exchange->respond(json(openai::models_object(cards)));
+  exchange->respond(json(whose == api::anthropic ? anthropic::models_page(cards) : openai::models_object(cards)));
 }
 
 std::optional<openai::api_error> openai_edge::find_model(const std::string& name,
@@ -355,11 +357,11 @@ void openai_edge::health(const http::request&, const exchange_ptr& exchange) {
 void openai_edge::ping(const http::request&, const exchange_ptr& exchange) { exchange->respond(json("{}")); }
 
 void openai_edge::not_served(const http::request& request, const exchange_ptr& exchange) {
-  refuse(openai::no_such_endpoint(request.target), exchange, told_request_id(request));
+  refuse(openai::no_such_endpoint(request.target), request, exchange);
 }
 
 void openai_edge::not_stored(const http::request& request, const exchange_ptr& exchange) {
-  refuse(openai::no_stored_response(request.target), exchange, told_request_id(request));
+  refuse(openai::no_stored_response(request.target), request, exchange);
 }
 
 void openai_edge::version(const http::request&, const exchange_ptr& exchange) {
@@ -380,9 +382,12 @@ std::optional<openai::api_error> openai_edge::admissible(const openai::common_re
   if (auto error = find_model(request.model, adapter)) return error;
   if (draining_) return openai::unavailable("the server is shutting down", options_.retry_after_s);
   if (!gate_->ready()) return openai::unavailable("no instance is ready", options_.retry_after_s);
-  if (!request.unknown.empty() && !options_.limits.lists_unsupported)
-    return openai::unknown_parameter(request.unknown.front());
-  return std::nullopt;
+  return unknown_in(request);
+}
+
+std::optional<openai::api_error> openai_edge::unknown_in(const openai::common_request& request) const {
+  if (request.unknown.empty() || options_.limits.lists_unsupported) return std::nullopt;
+  return openai::unknown_parameter(request.unknown.front());
 }
 
 std::vector<protocols::token_id> openai_edge::text_prompt(const openai::completion_request& request,
@@ -426,45 +431,55 @@ openai_edge::chat_prompt(const openai::chat_request& request, bool has_to_fit) c
                                                                  request.prompt_field, true));
   const auto ids = tokens.encode(fragments);
   out.insert(out.end(), ids.begin(), ids.end());
+  if (in_channels()) begin_in_channels(request, out);
   return out;
 }
 
 void openai_edge::completion(const http::request& request, const exchange_ptr& exchange) {
   auto parsed = openai::parse_completion(request.body, options_.model.defaults, options_.limits);
   if (parsed && reads_apart(parsed->model, request, exchange, &openai_edge::completion)) return;
-  if (!parsed) return refuse(parsed.error(), exchange, told_request_id(request));
+  if (!parsed) return refuse(parsed.error(), request, exchange);
   take_request_id(request, *parsed);
   call what;
   const auto& called = parsed->request_id;
-  if (auto error = admissible(*parsed, what.adapter)) return refuse(*error, exchange, called);
-  if (auto error = take_objectives(request, what.objectives)) return refuse(*error, exchange, called);
+  if (auto error = admissible(*parsed, what.adapter)) return refuse(*error, request, exchange, called);
+  if (auto error = take_objectives(request, what.objectives)) return refuse(*error, request, exchange, called);
   what.drawn = parsed->best_of;
   what.common = &*parsed;
   what.default_max_tokens = options_.model.defaults.completion_max_tokens;
   for (const auto& input : parsed->prompts) {
     if (const auto least = tokens_at_least(input.text); least >= options_.model.context_length)
-      return refuse(openai::context_length_exceeded(least, options_.model.context_length, "prompt", true), exchange,
-                    called);
+      return refuse(openai::context_length_exceeded(least, options_.model.context_length, "prompt", true), request,
+                    exchange, called);
     what.prompts.push_back(text_prompt(*parsed, input));
     if (parsed->echo)
       what.echoes.push_back(input.tokens.empty() ? input.text : options_.model.tokens->decode(input.tokens, true));
   }
-  start(std::move(what), exchange);
+  start(std::move(what), request, exchange);
 }
 
 void openai_edge::chat(const http::request& request, const exchange_ptr& exchange) {
   auto parsed = openai::parse_chat(request.body, options_.model.defaults, options_.limits);
-  if (!parsed) return refuse(parsed.error(), exchange, told_request_id(request));
+  if (!parsed) return refuse(parsed.error(), request, exchange);
   if (reads_apart(parsed->model, request, exchange, &openai_edge::chat)) return;
   converse(*parsed, {}, request, exchange);
 }
 
 void openai_edge::responses(const http::request& request, const exchange_ptr& exchange) {
   auto parsed = openai::parse_responses(request.body, options_.model.defaults, options_.limits);
-  if (!parsed) return refuse(parsed.error(), exchange, told_request_id(request));
+  if (!parsed) return refuse(parsed.error(), request, exchange);
   if (reads_apart(parsed->model, request, exchange, &openai_edge::responses)) return;
   call what;
   what.responses = &*parsed;
+  converse(*parsed, std::move(what), request, exchange);
+}
+
+void openai_edge::messages(const http::request& request, const exchange_ptr& exchange) {
+  auto parsed = anthropic::parse_messages(request.body, options_.model.defaults, options_.limits);
+  if (!parsed) return refuse(parsed.error(), request, exchange);
+  if (reads_apart(parsed->model, request, exchange, &openai_edge::messages)) return;
+  call what;
+  what.messages = &*parsed;
   converse(*parsed, std::move(what), request, exchange);
 }
 
@@ -472,16 +487,13 @@ void openai_edge::converse(openai::chat_request& parsed, call what, const http::
                            const exchange_ptr& exchange) {
   take_request_id(request, parsed);
   const auto& called = parsed.request_id;
-  if (auto error = admissible(parsed, what.adapter)) return refuse(*error, exchange, called);
+  if (auto error = admissible(parsed, what.adapter)) return refuse(*error, request, exchange, called);
   auto prompt = chat_prompt(parsed, true);
-  if (!prompt) return refuse(prompt.error(), exchange, called);
-  if (auto error = take_objectives(request, what.objectives)) return refuse(*error, exchange, called);
+  if (!prompt) return refuse(prompt.error(), request, exchange, called);
+  if (auto error = take_objectives(request, what.objectives)) return refuse(*error, request, exchange, called);
   what.drawn = parsed.n;
   what.common = &parsed;
-  if (in_channels())
-    begin_in_channels(parsed, *prompt);
-  else if (options_.model.tells_reasoning)
-    what.reasoning = reasoning_behind(*prompt);
+  if (!in_channels() && options_.model.tells_reasoning) what.reasoning = reasoning_behind(*prompt);
   what.prompts.push_back(*std::move(prompt));
   what.chat = &parsed;
   for (const auto* marker : {"<|return|>", "<|call|>"}) // whatever the files say of the ends of answers
@@ -490,7 +502,7 @@ void openai_edge::converse(openai::chat_request& parsed, call what, const http::
   if (const auto end = options_.model.tokens->find(openai::chatml_end);
       end && options_.model.chat->writes(openai::chatml_end))
     what.template_stops.push_back(*end);
-  start(std::move(what), exchange);
+  start(std::move(what), request, exchange);
 }
 
 // What lies far behind the longest answer is of no use to anybody.
@@ -531,6 +543,7 @@ std::optional<openai::api_error> openai_edge::fits(const call& what) const {
     if (prompt.size() >= options_.model.context_length)
       return openai::context_length_exceeded(prompt.size(), options_.model.context_length, common.prompt_field);
     if (!common.has_max_tokens || prompt.size() + common.stop.max_tokens <= options_.model.context_length) continue;
+    if (what.messages != nullptr) continue; // whose clients always name one, often the most that any model has
     const auto field = "'" + common.length_field + "'";
     auto error = openai::invalid_value(
         common.length_field, (common.length_given ? field + " is too large: " + std::to_string(common.stop.max_tokens)
@@ -658,6 +671,7 @@ openai_choice_options openai_edge::text_of(const call& what, std::size_t prompt,
       std::ranges::any_of(what.prompts[prompt], [this](auto id) { return !options_.model.tokens->is_special(id); });
   text.stops = what.stops;
   if (what.chat != nullptr) call_tools(*what.chat, text);
+  if (what.messages != nullptr) text.calls_begin = "toolu_";
   text.reasoning = what.reasoning;
   text.counts_prediction = what.chat != nullptr && !what.chat->prediction.empty();
   text.counts_reasoning = what.chat != nullptr && (options_.model.tells_reasoning || in_channels());
@@ -730,11 +744,21 @@ std::shared_ptr<submission> openai_edge::submission_of(const call& what, std::si
 }
 
 std::unique_ptr<openai::answer_writer> openai_edge::writer_of(const call& what, openai::response_head head,
-                                                              const std::string& items_id) {
+                                                              const std::string& items_id) const {
   const auto& common = *what.common;
   if (what.responses != nullptr)
     return std::make_unique<openai::responses_writer>(
         openai::responses_writer::form{std::move(head), items_id, what.responses->parameters, common.stream});
+  if (what.messages != nullptr) {
+    anthropic::messages_writer::form form;
+    form.head = std::move(head);
+    form.stream = common.stream;
+    form.prompt_tokens = static_cast<std::uint32_t>(what.prompts.front().size());
+    form.context_is_less = common.stop.max_tokens > room_behind(what.prompts.front());
+    form.tells_thoughts = what.messages->tells_thoughts;
+    form.manages_context = what.messages->manages_context;
+    return std::make_unique<anthropic::messages_writer>(std::move(form));
+  }
   openai::choices_writer::form form;
   if (what.chat != nullptr) form.endpoint = openai::chunk_writer::endpoint::chat;
   form.head = std::move(head);
@@ -746,13 +770,16 @@ std::unique_ptr<openai::answer_writer> openai_edge::writer_of(const call& what, 
   return std::make_unique<openai::choices_writer>(std::move(form));
 }
 
-void openai_edge::start(call what, const exchange_ptr& exchange) {
-  if (const auto error = fits(what)) return refuse(*error, exchange, what.common->request_id);
+void openai_edge::start(call what, const http::request& request, const exchange_ptr& exchange) {
+  if (const auto error = fits(what)) return refuse(*error, request, exchange, what.common->request_id);
   const auto& common = *what.common;
   if (what.chat != nullptr)
     what.prediction = predicted(what.chat->prediction,
                                 common.has_max_tokens ? common.stop.max_tokens : options_.model.context_length);
-  const std::string prefix = what.responses != nullptr ? "resp_" : what.chat != nullptr ? "chatcmpl-" : "cmpl-";
+  const std::string prefix = what.messages != nullptr    ? "msg_"
+                             : what.responses != nullptr ? "resp_"
+                             : what.chat != nullptr      ? "chatcmpl-"
+                                                         : "cmpl-";
   const auto id = common.request_id.empty() ? new_id(prefix.c_str()) : prefix + common.request_id;
   // A client's own id may come again, with the next turn of the same conversation.
   const auto parts_id = new_id("");
@@ -760,6 +787,7 @@ void openai_edge::start(call what, const exchange_ptr& exchange) {
   format.writer =
       writer_of(what, {id, what.adapter ? what.adapter.name : options_.model.name, options_.unix_time_s()}, parts_id);
   format.id = id;
+  format.whose = api_of(request);
   format.stream = common.stream;
   format.drawn = what.drawn;
   format.heartbeat_s = common.heartbeat_s;

@@ -95,9 +95,10 @@ void add_migrate_command(CLI::App& app, command_result& result) {
   auto options = std::make_shared<migrate_options>();
   auto* command = app.add_subcommand("migrate", "Move a running request to another instance");
   command
-      ->add_option("request", options->request,
-                   "The answer's id as its client sees it (cmpl-..., chatcmpl-..., resp_...), or the number that "
-                   "'godwit status --requests' shows")
+      ->add_option(
+          "request", options->request,
+          "The answer's id as its client sees it (cmpl-..., chatcmpl-..., resp_..., msg_...), or the number that "
+          "'godwit status --requests' shows")
       ->type_name("REQUEST_ID")
       ->required();
   command->add_option("--to", options->to, "The instance to move it to")->type_name("INSTANCE")->required();

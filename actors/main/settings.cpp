@@ -480,7 +480,7 @@ void declare_edges(runtime::config::registry& r, serve_settings& s) {
         {.doc = "How long a client may take to read one write.", .unit = "ms", .min = 10, .max = hour_ms});
   r.add("http.api_key_file", s.http.api_key_file,
         {.doc = "File of API keys, one a line (a line that begins with '#' is a comment); requests then need one as "
-                "\"Authorization: Bearer KEY\". Read again when it changes. Empty: no keys.",
+                "\"Authorization: Bearer KEY\" or \"x-api-key: KEY\". Read again when it changes. Empty: no keys.",
          .flag = "--api-key-file"});
   r.add("http.tls_cert", s.http.tls_cert,
         {.doc = "PEM file of the certificate and those that lead to its root: the endpoint is https then (TLS 1.2 and "

@@ -82,7 +82,7 @@ void add_status_command(CLI::App& app, command_result& result) {
       ->add_option(
           "--request", options->request,
           "Tell where this request was dispatched and why, and each migration's reason: the answer's id as its "
-          "client sees it (cmpl-..., chatcmpl-..., resp_...), or its number")
+          "client sees it (cmpl-..., chatcmpl-..., resp_..., msg_...), or its number")
       ->type_name("REQUEST_ID")
       ->check([](const std::string& id) { return id.empty() ? "it names no request" : std::string(); })
       ->excludes(requests)

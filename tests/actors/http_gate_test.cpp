@@ -65,6 +65,38 @@ TEST(HttpGate, WithKeysWhoHasOneOfThemPassesAndNobodyElse) {
   EXPECT_EQ(g.passed, 2);
 }
 
+TEST(HttpGate, AKeyMayComeByItselfAsAnthropicsClientsSendIt) {
+  gated g;
+  g.gate.set_keys(keys("sk-first\nsk-second\n"));
+  EXPECT_EQ(g.post({{"x-api-key", "sk-second"}}), 200);
+  EXPECT_EQ(g.post({{"X-Api-Key", "sk-first"}, {"Authorization", "Bearer of-another-server"}}), 200);
+  EXPECT_EQ(g.post({{"x-api-key", "of-another-server"}, {"Authorization", "Bearer sk-first"}}), 200);
+  for (const auto* wrong : {"", "sk-firs", "sk-first2", "Bearer sk-first", "sk-first sk-second", "SK-FIRST"})
+    EXPECT_EQ(g.post({{"x-api-key", wrong}}), 401) << wrong;
+  EXPECT_EQ(g.post({{"x-api-key", std::string(2000, 'k')}}), 401);
+}
+
+TEST(HttpGate, WhereMessagesAreAskedForARefusalIsInAnthropicsForm) {
+  gated g;
+  g.gate.set_keys(keys("sk-secret"));
+  const auto wrong = g.ask("POST", "/v1/messages", {{"x-api-key", "sk-other"}});
+  EXPECT_EQ(wrong.status, 401);
+  EXPECT_THAT(wrong.body, AllOf(HasSubstr(R"({"type":"error","error":{"type":"authentication_error")"),
+                                HasSubstr("is wrong"), Not(HasSubstr("sk-"))));
+  EXPECT_THAT(g.ask("GET", "/v1/models", {{"anthropic-version", "2023-06-01"}}).body,
+              HasSubstr("authentication_error"));
+  EXPECT_THAT(g.ask("POST", "/v1/messages", {{"x-api-key", "sk-secret"}, {"Content-Encoding", "gzip"}}).body,
+              HasSubstr("behind the gate"))
+      << "encodings are looked at by refuse_head";
+  http::request head;
+  head.target = "/v1/messages/count_tokens";
+  head.fields = {{"x-api-key", "sk-secret"}, {"Content-Encoding", "gzip"}};
+  const auto encoded = g.gate.refuse_head(head);
+  ASSERT_TRUE(encoded);
+  EXPECT_EQ(encoded->status, 415);
+  EXPECT_THAT(encoded->body, HasSubstr(R"("type":"invalid_request_error")"));
+}
+
 TEST(HttpGate, ARefusalLooksLikeOpenAisAndSaysNothingOfTheKeys) {
   gated g;
   g.gate.set_keys(keys("sk-secret"));

@@ -174,6 +174,19 @@ TEST_F(OpenaiEdgeChannels, WhereASchemaBindsTheAnswerThePromptHasItsHeader) {
               free + of(openai::harmony_parser::opening_of_text()), 1);
 }
 
+TEST_F(OpenaiEdgeChannels, TokensAreCountedWithThatHeader) {
+  const std::string body = R"({"messages":[{"role":"user","content":"a"}],"max_tokens":4,
+      "tools":[{"name":"f","input_schema":{"type":"object"}}],"tool_choice":{"type":"any"}})";
+  const auto number = [](const std::string& in) {
+    constexpr std::string_view field = "\"input_tokens\":";
+    const auto at = in.find(field);
+    EXPECT_NE(at, std::string::npos) << in;
+    return at == std::string::npos ? 0 : std::stoul(in.substr(at + field.size()));
+  };
+  EXPECT_EQ(number(call("/v1/messages/count_tokens", body)->whole.body),
+            number(call("/v1/messages", body)->whole.body));
+}
+
 TEST(OpenaiAnswerTools, CallsBecomePartsOfTheMessage) {
   answer_under_test one(false, openai::tool_format::hermes);
   if (!one.tokens) GTEST_SKIP();

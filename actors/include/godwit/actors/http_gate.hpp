@@ -25,6 +25,8 @@ public:
   /// Whether `authorization` is "Bearer KEY" with one of them. How long that takes depends on neither the keys' letters
   /// nor on which of them it is, only on their lengths.
   [[nodiscard]] bool admit(std::string_view authorization) const noexcept;
+  /// The same of a key by itself, as Anthropic's clients send it.
+  [[nodiscard]] bool has(std::string_view key) const noexcept;
   [[nodiscard]] std::size_t size() const noexcept { return keys_.size(); }
 
 private:

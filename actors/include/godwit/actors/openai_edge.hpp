@@ -92,8 +92,9 @@ struct edge_options {
   std::string_view debug_page; ///< HTML that asks for `recording.json` beside it; must live as long as the edge
 };
 
-/// The OpenAI-style HTTP endpoint: routes, checks, tokenises, and gives requests to the front end actor, whose tokens
-/// become the answer. Runs on the server's I/O threads; thread-safe. Must outlive the server that calls it.
+/// The HTTP endpoint, OpenAI's and Anthropic's: routes, checks, tokenises, and gives requests to the front end actor,
+/// whose tokens become the answer. Runs on the server's I/O threads; thread-safe. Must outlive the server that calls
+/// it.
 class openai_edge {
 public:
   openai_edge(std::shared_ptr<frontend_gate> gate, edge_options options);
@@ -124,6 +125,8 @@ private:
   void completion(const transport::http::request& request, const exchange_ptr& exchange);
   void chat(const transport::http::request& request, const exchange_ptr& exchange);
   void responses(const transport::http::request& request, const exchange_ptr& exchange);
+  void messages(const transport::http::request& request, const exchange_ptr& exchange);
+  void count_tokens(const transport::http::request& request, const exchange_ptr& exchange);
   void health(const transport::http::request& request, const exchange_ptr& exchange);
   void ping(const transport::http::request& request, const exchange_ptr& exchange);
   void tokenize(const transport::http::request& request, const exchange_ptr& exchange);
@@ -139,6 +142,8 @@ private:
   /// `adapter`: becomes what the request's model is, where that is one of the model's.
   [[nodiscard]] std::optional<protocols::openai::api_error> admissible(const protocols::openai::common_request& request,
                                                                        protocols::adapter_ref& adapter) const;
+  [[nodiscard]] std::optional<protocols::openai::api_error>
+  unknown_in(const protocols::openai::common_request& request) const;
   /// Whether a client may ask for a model of this name, by an empty one for the one that there is; if so, with which
   /// adapter.
   [[nodiscard]] std::optional<protocols::openai::api_error> find_model(const std::string& name,
@@ -160,8 +165,8 @@ private:
   void converse(protocols::openai::chat_request& parsed, call what, const transport::http::request& request,
                 const exchange_ptr& exchange);
   /// `items_id`: no other answer's.
-  [[nodiscard]] static std::unique_ptr<protocols::openai::answer_writer>
-  writer_of(const call& what, protocols::openai::response_head head, const std::string& items_id);
+  [[nodiscard]] std::unique_ptr<protocols::openai::answer_writer>
+  writer_of(const call& what, protocols::openai::response_head head, const std::string& items_id) const;
   /// How many log-probabilities are told of each token of the answers to a prompt.
   [[nodiscard]] static std::uint64_t logprobs_a_token(const call& what) noexcept;
   [[nodiscard]] std::optional<protocols::openai::api_error> fits(const call& what) const;
@@ -175,7 +180,7 @@ private:
   [[nodiscard]] openai_choice_options text_of(const call& what, std::size_t prompt, std::uint32_t index) const;
   [[nodiscard]] std::shared_ptr<submission> submission_of(const call& what, std::size_t prompt,
                                                           std::uint32_t sample) const;
-  void start(call what, const exchange_ptr& exchange);
+  void start(call what, const transport::http::request& request, const exchange_ptr& exchange);
   /// Instead of the submissions, of which each prompt has as many as beams. `searches`: becomes those that run.
   void search_beams(const protocols::openai::common_request& common,
                     std::vector<std::shared_ptr<submission>> submissions,
@@ -185,8 +190,9 @@ private:
   [[nodiscard]] std::uint64_t tokens_at_least(const std::string& text) const noexcept;
   [[nodiscard]] std::string new_id(const char* prefix);
   void count(int status);
-  /// `called`: by its client; empty: it gets a name of ours.
-  void refuse(const protocols::openai::api_error& error, const exchange_ptr& exchange, const std::string& called = {});
+  /// `called`: by its client; empty: as its head says, or by a name of ours.
+  void refuse(const protocols::openai::api_error& error, const transport::http::request& request,
+              const exchange_ptr& exchange, const std::string& called = {});
 
   std::shared_ptr<frontend_gate> gate_;
   edge_options options_;
@@ -206,7 +212,9 @@ private:
   std::shared_ptr<edge_worker> worker_; ///< null: there is none. Last: its jobs use the others
 };
 
-/// For http::server_settings::error_response: what the server answers by itself looks like the API's errors.
-[[nodiscard]] transport::http::response openai_error_response(int status, std::string message);
+/// For http::server_settings::error_response: what the server answers by itself looks like the API's errors. `head`: of
+/// the request, where it is known.
+[[nodiscard]] transport::http::response openai_error_response(int status, std::string message,
+                                                              const transport::http::request* head = nullptr);
 
 } // namespace godwit::actors
