@@ -44,6 +44,7 @@ std::string error_object(const openai::api_error& error, std::string_view reques
   openai::append_json_string(out, error_type(error.status));
   out += R"(,"message":)";
   openai::append_json_string(out, message_of(error));
+  if (error.code.starts_with("thread_")) out += R"(,"details":{"error_code":)" + openai::json_string(error.code) + '}';
   out += R"(},"request_id":)";
   if (request_id.empty())
     out += "null";

@@ -270,8 +270,12 @@ messages_request parse(const json::object& from, purpose what, const request_def
   messages_request request;
   openai::template_values values{limits};
   openai::refuse_unsupported_messages(body, limits, request);
-  if (body.value("thread") != nullptr)
-    fail(unsupported("thread", "No messages are stored, so that no thread can go on: send all of it in 'messages'."));
+  if (body.value("thread") != nullptr) {
+    auto error =
+        unsupported("thread", "No messages are stored, so that no thread can go on: send all of it in 'messages'.");
+    error.code = "thread_unsupported_request"; // by which clients know that they can do without
+    fail(std::move(error));
+  }
   static_cast<void>(body.object("cache_control")); // prefixes are found again in any case
   static_cast<void>(body.object("diagnostics"));   // of the cache; there are none
   openai::parse_shared(body, dialect::messages, defaults, limits, request);

@@ -289,7 +289,6 @@ TEST(MessagesRequest, WhatIsNotSupportedIsNamed) {
       {R"("inference_geo":"us")", "inference_geo"},
       {R"("service_tier":"priority")", "service_tier"},
       {R"("speed":"fast")", "speed"},
-      {R"("thread":{"type":"create"})", "thread"},
       {R"("output_config":{"task_budget":{"type":"tokens"}})", "output_config.task_budget"},
       {R"("thinking":{"type":"adaptive","display":"updates"})", "thinking.display"},
       {R"("tools":[{"type":"web_search_20250305","name":"web_search"}])", "tools[0].type"},
@@ -304,6 +303,9 @@ TEST(MessagesRequest, WhatIsNotSupportedIsNamed) {
     EXPECT_EQ(parsed.error().param, name) << parsed.error().message;
     EXPECT_EQ(parsed.error().code, "unsupported_parameter") << field;
   }
+  const auto thread = with(R"("thread":{"type":"create"})");
+  EXPECT_EQ(to_blame(thread), "thread");
+  EXPECT_EQ(thread.error().code, "thread_unsupported_request") << "clients do without then";
   for (const std::string type : {"image", "document", "search_result", "container_upload"}) {
     EXPECT_EQ(to_blame(conversation_of(R"({"role":"user","content":[{"type":")" + type + R"("}]})")),
               "messages[0].content[0].type");

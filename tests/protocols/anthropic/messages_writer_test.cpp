@@ -262,6 +262,13 @@ TEST(AnthropicErrors, TheMessageNamesWhatIsWrong) {
   EXPECT_EQ(read(error_object(openai::model_not_found("m"))).at("request_id"), boost::json::value());
 }
 
+TEST(AnthropicErrors, ThatOfAThreadHasItsCode) {
+  auto error = openai::unsupported("thread");
+  EXPECT_FALSE(read(error_object(error)).at("error").as_object().contains("details"));
+  error.code = "thread_unsupported_request";
+  EXPECT_EQ(read(error_object(error)).at_pointer("/error/details/error_code"), "thread_unsupported_request");
+}
+
 TEST(AnthropicModels, AreAPage) {
   openai::model_card tiny{"tiny", 1700000000, "godwit", 512, ""};
   openai::model_card other{"other", 0, "godwit", 0, ""};

@@ -13,7 +13,7 @@ namespace godwit::protocols::anthropic {
 [[nodiscard]] std::string_view error_type(int status) noexcept;
 
 /// {"type": "error", "error": {"type", "message"}, "request_id"}. There is no field for what is wrong, so the message
-/// names it. `request_id`: empty: null.
+/// names it; of threads `details` has the code. `request_id`: empty: null.
 [[nodiscard]] std::string error_object(const openai::api_error& error, std::string_view request_id = {});
 
 } // namespace godwit::protocols::anthropic
