@@ -410,6 +410,7 @@ openai_edge::chat_prompt(const openai::chat_request& request, bool has_to_fit) c
   if (has_to_fit && least >= options_.model.context_length)
     return protocols::unexpected(
         openai::context_length_exceeded(least, options_.model.context_length, request.prompt_field, true));
+  if (auto error = calls_beside_schema(request)) return protocols::unexpected(*std::move(error));
   const auto pieces = options_.model.chat->pieces(request, options_.unix_time_s());
   if (!pieces) {
     auto error = pieces.error();
@@ -595,6 +596,19 @@ std::optional<openai::api_error> openai_edge::small_enough(const call& what) con
   if (bytes > options_.limits.body_bytes_max)
     return openai::invalid_value("echo", "The answer would repeat " + std::to_string(bytes) + " bytes of its prompts.");
   return std::nullopt;
+}
+
+/// An answer that follows a schema or calls tools, as the model likes, has to begin with what only calls begin with,
+/// and no special token is drawn where a schema binds.
+std::optional<openai::api_error> openai_edge::calls_beside_schema(const openai::chat_request& request) const {
+  if (request.choice != openai::tool_choice::automatic || !request.sampling.constrained()) return std::nullopt;
+  const auto& tokens = *options_.model.tokens;
+  const auto marker = tokens.find("<tool_call>");
+  if (options_.model.chat->calls() == openai::tool_format::hermes && !(marker && tokens.is_special(*marker)))
+    return std::nullopt;
+  return openai::invalid_value(request.schema_field,
+                               "An answer of this model that follows a schema cannot call tools: leave out 'tools', or "
+                               "have 'tool_choice' say that none is called, or that some have to be.");
 }
 
 /// How the calls in an answer are told from its text.

@@ -1,10 +1,10 @@
 #include <godwit/protocols/anthropic/messages_writer.hpp>
 
+#include "openai/call_reader.hpp"
+
 #include <godwit/protocols/anthropic/error.hpp>
 #include <godwit/protocols/openai/json_text.hpp>
 #include <godwit/protocols/openai/sse.hpp>
-
-#include <boost/json/parse.hpp>
 
 #include <algorithm>
 #include <array>
@@ -18,11 +18,9 @@ using openai::json_string;
 
 /// As JSON: `{}` where the model broke off within them.
 std::string_view whole_object(const std::string& arguments) {
-  boost::json::error_code problem;
-  boost::json::parse_options options;
-  options.max_depth = 64;
-  const auto parsed = boost::json::parse({arguments.data(), arguments.size()}, problem, {}, options);
-  return problem || !parsed.is_object() ? std::string_view("{}") : std::string_view(arguments);
+  openai::call_reader reader;
+  const bool whole = reader.take(arguments) == arguments.size() && reader.done();
+  return whole ? std::string_view(arguments) : std::string_view("{}");
 }
 
 } // namespace

@@ -114,7 +114,7 @@ public:
     if (open(role::system))
       into_.messages.back().content += "\n\n" + text;
     else
-      into_.messages.emplace_back(role::system, text);
+      begin(chat_message(role::system, text));
   }
 
   /// The answer goes on from the assistant's last words, where these are the last.
@@ -135,12 +135,20 @@ public:
 private:
   [[nodiscard]] bool open(role who) const { return !into_.messages.empty() && into_.messages.back().who == who; }
 
+  /// Blocks make messages, too: as many as there may be of these.
+  void begin(chat_message message) {
+    if (into_.messages.size() > limits_.messages_max)
+      fail(invalid_value("messages", "'messages' may have up to " + std::to_string(limits_.messages_max) +
+                                         " messages and results of tools."));
+    into_.messages.push_back(std::move(message));
+  }
+
   void user(json_reader& message) {
     const auto say = [this](std::string text) {
       if (open(role::user))
         add_line(into_.messages.back().content, text);
       else
-        into_.messages.emplace_back(role::user, std::move(text));
+        begin(chat_message(role::user, std::move(text)));
     };
     read_content(message, "content", say, [&](json_reader& block, const std::string& type) {
       if (type == "tool_result") return result(block);
@@ -156,23 +164,27 @@ private:
     // Templates have no word for it.
     if (block.boolean("is_error").value_or(false)) out.content.insert(0, out.content.empty() ? "Error" : "Error: ");
     openai::add_unasked(block, into_);
-    into_.messages.push_back(std::move(out));
+    begin(std::move(out));
   }
 
   void assistant(json_reader& message) {
-    if (!open(role::assistant)) into_.messages.emplace_back(role::assistant, std::string());
+    if (!open(role::assistant)) begin(chat_message(role::assistant, {}));
     auto& turn = into_.messages.back();
     read_content(
         message, "content", [&](const std::string& text) { turn.content += text; },
         [&](json_reader& block, const std::string& type) {
-          if (type == "text")
+          if (type == "text") {
             turn.content += block.required_text("text");
-          else if (type == "thinking")
+          } else if (type == "thinking") {
             thought(turn.reasoning, block.required_text("thinking")); // its signature is nobody's here
-          else if (type == "tool_use")
+          } else if (type == "tool_use") {
+            if (turn.tool_calls.size() >= limits_.messages_tools_max)
+              fail(invalid_value(block.path_of("type"),
+                                 "A turn may have up to " + std::to_string(limits_.messages_tools_max) + " calls."));
             turn.tool_calls.push_back(call(block));
-          else if (type != "redacted_thinking") // only its own server reads it
+          } else if (type != "redacted_thinking") { // only its own server reads it
             fail_block(block, type, "'text', 'thinking', 'redacted_thinking' and 'tool_use'");
+          }
         });
     turn.only_calls = !turn.tool_calls.empty() && turn.content.empty();
   }

@@ -43,6 +43,40 @@ term_id matching(term_table& terms, std::string_view pattern) {
   return *compiled;
 }
 
+/// The parts of a way from the one with this index on.
+term_id parts_of(compiled& into, const json::array& parts, std::size_t first, const schema_limits& limits) {
+  auto& terms = into.terms;
+  const auto literal = [&](const json::value& text) { return terms.literal(text_of(text.get_string())); };
+  auto all = term_table::empty;
+  for (auto i = first; i < parts.size(); ++i) {
+    const auto& part = parts[i];
+    auto one = term_table::nothing;
+    if (part.is_string()) {
+      one = literal(part);
+    } else if (!part.is_array()) {
+      one = schema_compiler(terms, part, limits).compile(into.rules);
+    } else {
+      const auto& again = part.get_array();
+      if (again.empty() || !again.front().is_string()) fail("", "what stands between parts must be a string");
+      const auto once = parts_of(into, again, 1, limits);
+      one = terms.sequence(once, terms.repeat(terms.sequence(literal(again.front()), once), 0, unlimited));
+    }
+    all = terms.sequence(all, one);
+  }
+  return all;
+}
+
+term_id one_of_ways(compiled& into, const json::array& ways, const schema_limits& limits) {
+  if (ways.size() > limits.alternatives_max)
+    fail("", "there must be 1 to " + std::to_string(limits.alternatives_max) + " ways");
+  std::vector<term_id> all;
+  for (std::size_t i = 0; i < ways.size(); ++i) {
+    if (!ways[i].is_array() || ways[i].get_array().empty()) fail(below("", i), "a way must be a list of parts");
+    all.push_back(parts_of(into, ways[i].get_array(), 0, limits));
+  }
+  return into.terms.choice(all);
+}
+
 } // namespace
 
 expected<text_grammar, schema_error> compile_schema(std::string_view text, const schema_limits& limits) {
@@ -59,7 +93,9 @@ expected<text_grammar, schema_error> compile_schema(std::string_view text, const
 
     out = std::make_shared<compiled>(term_table(limits.terms_max));
     out->terms.limit_work(limits.grammar_work_max);
-    if (document.is_array())
+    if (document.is_array() && !document.get_array().empty() && document.get_array().front().is_array())
+      out->start = one_of_ways(*out, document.get_array(), limits);
+    else if (document.is_array())
       out->start = one_of(out->terms, document.get_array(), limits);
     else if (document.is_string())
       out->start = matching(out->terms, text_of(document.get_string()));

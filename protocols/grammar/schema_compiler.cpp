@@ -203,6 +203,7 @@ void schema_compiler::count_work(std::size_t nodes, const std::string& path) {
 }
 
 term_id schema_compiler::compile(std::vector<term_id>& rules) {
+  rules_ = rules; // of other documents of the grammar
   const auto start = schema(root_, "", 0);
   for (; !open_.empty(); open_.pop_front()) {
     const auto [rule, pointer] = open_.front();

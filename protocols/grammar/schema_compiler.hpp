@@ -44,7 +44,7 @@ public:
   schema_compiler(term_table& terms, const boost::json::value& root, const schema_limits& limits)
       : terms_(terms), root_(root), limits_(limits) {}
 
-  /// The whole document; `rules` gets the bodies.
+  /// The whole document; `rules` gets the bodies, behind those it has.
   [[nodiscard]] term_id compile(std::vector<term_id>& rules);
 
 private:

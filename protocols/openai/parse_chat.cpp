@@ -84,6 +84,7 @@ void parse_template_fields(json_reader& body, template_values& values, chat_requ
   }
   parse_template_variables(body, values, into);
   parse_effort(body, "reasoning_effort", into);
+  parse_verbosity(body, into);
 }
 
 std::vector<chat_message> parse_messages(json_reader& body, const request_limits& limits, template_values& values,

@@ -5,6 +5,7 @@
 #include "openai/unsupported.hpp"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <limits>
 
@@ -160,6 +161,13 @@ void parse_identity(json_reader& body, dialect words, common_request& into) {
   static_cast<void>(body.text("safety_identifier"));
   static_cast<void>(body.text("prompt_cache_key"));
   static_cast<void>(body.text("prompt_cache_retention"));
+  if (words != dialect::messages) {
+    static_cast<void>(body.boolean("store")); // nothing is
+    // Whoever asks for a tier is told at OpenAI, too, which one there was.
+    constexpr std::array<std::string_view, 5> tiers{"auto", "default", "flex", "scale", "priority"};
+    if (const auto tier = body.text("service_tier"); tier && std::ranges::find(tiers, *tier) == tiers.end())
+      fail(invalid_value("service_tier", "'service_tier' must be 'auto', 'default', 'flex', 'scale' or 'priority'."));
+  }
   if (const auto* metadata = body.object("metadata"))
     for (const auto& field : *metadata)
       if (!field.value().is_string() && !(words == dialect::messages && field.value().is_null()))
@@ -223,7 +231,6 @@ void parse_shared(json_reader& body, dialect words, const request_defaults& defa
 
 void parse_common(json_reader& body, const request_defaults& defaults, const request_limits& limits,
                   common_request& into) {
-  refuse_unsupported_common(body, limits, into);
   parse_shared(body, dialect::chat, defaults, limits, into);
   parse_choices(body, limits, into);
   parse_lengths(body, into);

@@ -158,6 +158,7 @@ void follow(wishes& all, json_reader& body, const request_limits& limits, common
     fail(invalid_value("ignore_eos", "'ignore_eos' and '" + wanted->param +
                                          "' contradict each other: the answer ends where its text is complete."));
   into.sampling.json_schema = wanted->schema;
+  into.schema_field = wanted->param;
 }
 
 } // namespace
@@ -175,7 +176,7 @@ void parse_text_format(json_reader& body, const request_limits& limits, common_r
     json_reader reader{*text, "text"};
     if (const auto* format = reader.object("format"))
       read_format(*format, reader.path_of("format"), dialect::responses, all, into);
-    refuse_unsupported_text(reader, limits, into);
+    static_cast<void>(reader.text("verbosity")); // for the template, whose variables are not known yet
     add_unasked(reader, into);
   }
   follow(all, body, limits, into);

@@ -92,7 +92,9 @@ public:
     else if (type == "reasoning")
       thought(item);
     else if (type == "item_reference")
-      fail(unsupported(item.path_of("type"), "No answers are stored, so that no items can be referred to."));
+      fail(unsupported(item.path_of("type"),
+                       "No answers are stored, so that no items can be referred to: send the items themselves, "
+                       "as clients do where 'store' is false."));
     else
       fail(unsupported(item.path_of("type"), "Only items of type 'message', 'function_call', 'function_call_output' "
                                              "and 'reasoning' are supported."));
@@ -306,7 +308,8 @@ std::string echo(json_reader& body, const responses_request& request) {
   add("service_tier", R"("default")");
   add("store", "false"); // it is not, whatever was asked for
   add("temperature", number(request.sampling.temperature));
-  add("text", R"({"format":)" + member("text", "format", R"({"type":"text"})") + R"(,"verbosity":"medium"})");
+  add("text", R"({"format":)" + member("text", "format", R"({"type":"text"})") + R"(,"verbosity":)" +
+                  member("text", "verbosity", R"("medium")") + "}");
   add("tool_choice", given("tool_choice", R"("auto")"));
   add("tools", given("tools", "[]"));
   add("top_logprobs", std::to_string(std::max(request.sampling.logprobs, 0)));
@@ -327,7 +330,6 @@ expected<responses_request, api_error> parse_responses(std::string_view text, co
     refuse_unsupported_responses(body, limits, request);
     refuse_what_is_stored(body);
     bound_repeated(body);
-    static_cast<void>(body.boolean("store"));          // nothing is
     static_cast<void>(body.object("client_metadata")); // for who counts requests
     parse_shared(body, dialect::responses, defaults, limits, request);
     if (request.continuous_usage) fail(unsupported("stream_options.continuous_usage_stats"));
@@ -337,6 +339,10 @@ expected<responses_request, api_error> parse_responses(std::string_view text, co
     parse_input(body, limits, values, request);
     parse_template_variables(body, values, request);
     parse_reasoning(body, limits, request);
+    if (const auto* said = body.object("text")) {
+      json_reader reader{*said, "text"};
+      parse_verbosity(reader, request);
+    }
     parse_tools(body, dialect::responses, limits, values, request);
     parse_included(body, limits, request);
     request.add_special_tokens = false; // templates have them

@@ -12,6 +12,8 @@ namespace {
 
 constexpr std::array<std::string_view, 7> reasoning_efforts{"none", "minimal", "low", "medium", "high", "xhigh", "max"};
 
+constexpr std::array<std::string_view, 3> verbosities{"low", "medium", "high"};
+
 /// A template looks variables up one after the other.
 constexpr std::size_t template_kwargs_max = 64;
 
@@ -30,6 +32,15 @@ void add_hint(std::string name, jinja::value value, chat_request& into) {
   const auto set = [&name](const auto& variable) { return variable.first == name; };
   if (std::ranges::none_of(into.template_variables, set))
     into.template_hints.emplace_back(std::move(name), std::move(value));
+}
+
+void parse_verbosity(json_reader& from, chat_request& into) {
+  const auto verbosity = from.text("verbosity");
+  if (!verbosity) return;
+  const auto path = from.path_of("verbosity");
+  if (std::ranges::find(verbosities, *verbosity) == verbosities.end())
+    fail(invalid_value(path, "'" + path + "' must be 'low', 'medium' or 'high'."));
+  add_hint("verbosity", jinja::value::content(*verbosity), into);
 }
 
 void parse_template_variables(json_reader& body, template_values& values, chat_request& into) {

@@ -14,6 +14,9 @@ void parse_effort(json_reader& from, std::string_view name, chat_request& into);
 /// A variable for templates that read it, unless the client has set it: the same holds.
 void add_hint(std::string name, jinja::value value, chat_request& into);
 
+/// How long an answer is wanted: the same.
+void parse_verbosity(json_reader& from, chat_request& into);
+
 /// `chat_template_kwargs`.
 void parse_template_variables(json_reader& body, template_values& values, chat_request& into);
 

@@ -268,16 +268,18 @@ json::object arguments_of(const function_tool& tool, const std::string& path) {
   return out;
 }
 
-/// What the answer has to be: the arguments of the named function, or a list of calls.
-std::string answer_schema(const std::vector<function_tool>& tools, const chat_request& request) {
-  if (request.choice == tool_choice::named) {
-    const auto chosen = std::ranges::find_if(tools, [&](const auto& tool) { return tool.name == request.chosen_tool; });
-    return json::serialize(arguments_of(*chosen, chosen->parameters_path));
-  }
+/// A call of one of the tools, and what its `$ref`s lead to, which has to stand at the root.
+struct call_schema {
+  json::value call;
+  json::object root;
+};
+
+/// `field`: what the arguments are called in it.
+call_schema schema_of_calls(const std::vector<function_tool>& tools, std::string_view field) {
   json::array calls;
   std::array<json::object, 2> definitions; // "$ref": "#/$defs/x" means the root's
-  for (auto tool = tools.begin(); tool != tools.end(); ++tool) {
-    auto arguments = arguments_of(*tool, tool->parameters_path);
+  for (const auto& tool : tools) {
+    auto arguments = arguments_of(tool, tool.parameters_path);
     for (std::size_t i = 0; i < definitions.size(); ++i) {
       const auto* own = arguments.if_contains(definition_lists[i]);
       if (own == nullptr || !own->is_object()) continue;
@@ -290,33 +292,68 @@ std::string answer_schema(const std::vector<function_tool>& tools, const chat_re
     }
     json::object call;
     call["type"] = "object";
-    call["properties"] =
-        json::object{{"name", json::object{{"const", tool->name}}}, {"parameters", std::move(arguments)}};
-    call["required"] = json::array{"name", "parameters"};
+    call["properties"] = json::object{{"name", json::object{{"const", tool.name}}}, {field, std::move(arguments)}};
+    call["required"] = json::array{"name", field};
     call["additionalProperties"] = false;
     calls.emplace_back(std::move(call));
   }
-  json::object list;
+  call_schema out;
   for (std::size_t i = 0; i < definitions.size(); ++i)
-    if (!definitions[i].empty()) list[definition_lists[i]] = std::move(definitions[i]);
+    if (!definitions[i].empty()) out.root[definition_lists[i]] = std::move(definitions[i]);
+  out.call = calls.size() == 1 ? std::move(calls[0]) : json::value(json::object{{"anyOf", std::move(calls)}});
+  return out;
+}
+
+/// What the answer has to be: the arguments of the named function, or a list of calls.
+std::string answer_schema(const std::vector<function_tool>& tools, const chat_request& request) {
+  if (request.choice == tool_choice::named) {
+    const auto chosen = std::ranges::find_if(tools, [&](const auto& tool) { return tool.name == request.chosen_tool; });
+    return json::serialize(arguments_of(*chosen, chosen->parameters_path));
+  }
+  auto [call, list] = schema_of_calls(tools, "parameters");
   list["type"] = "array";
   list["minItems"] = 1;
   if (!request.parallel_tool_calls) list["maxItems"] = 1;
-  list["items"] = calls.size() == 1 ? std::move(calls[0]) : json::value(json::object{{"anyOf", std::move(calls)}});
+  list["items"] = std::move(call);
   return json::serialize(list);
 }
 
-/// Where a request says how its answer is to be: the field of its body, and the whole name.
-std::pair<std::string, std::string> format_of(dialect words) {
+/// What the answer may be where the model decides whether it calls: what the schema says, or calls as
+/// tool_format::hermes has them.
+std::string schema_or_calls(const std::vector<function_tool>& tools, const chat_request& request) {
+  json::parse_options options;
+  options.max_depth = 256; // as deep as the body was, whose bound is below
+  json::error_code none;
+  auto [call, root] = schema_of_calls(tools, "arguments");
+  for (auto& field : call.as_object()) root[field.key()] = std::move(field.value());
+  json::array one{"<tool_call>\n", std::move(root), "\n</tool_call>"};
+  json::array calling;
+  if (request.parallel_tool_calls) {
+    one.insert(one.begin(), json::value("\n")); // between two
+    calling.emplace_back(std::move(one));
+  } else {
+    calling = std::move(one);
+  }
+  const auto& schema = request.sampling.json_schema;
+  json::array following;
+  following.emplace_back(json::parse({schema.data(), schema.size()}, none, {}, options));
+  json::array ways;
+  ways.emplace_back(std::move(following));
+  ways.emplace_back(std::move(calling));
+  return json::serialize(ways);
+}
+
+/// Where a request says how its answer is to be.
+std::string_view format_of(dialect words) {
   switch (words) {
   case dialect::chat:
-    return {"response_format", "response_format"};
+    return "response_format";
   case dialect::responses:
-    return {"text", "text.format"};
+    return "text.format";
   case dialect::messages:
     break;
   }
-  return {"output_config", "output_config.format"};
+  return "output_config.format";
 }
 
 } // namespace
@@ -341,30 +378,33 @@ void parse_tools(json_reader& body, dialect words, const request_limits& limits,
     if (!tools.empty()) into.tools = to_template_value(shown);
     for (const auto& tool : tools) into.tool_names.push_back(tool.name);
   }
-  const auto [field, format] = format_of(words);
+  const auto format = format_of(words);
   parse_choice(body, words, tools, list != nullptr && list->size() > tools.size(), limits, into);
   const bool forced = into.choice == tool_choice::required || into.choice == tool_choice::named;
-  if (!tools.empty() && into.choice == tool_choice::automatic && !into.sampling.json_schema.empty())
-    fail(invalid_value(body.value(field) != nullptr ? format : "tool_choice",
-                       "An answer that follows a schema cannot call tools: with '" + format +
-                           "' (or 'structured_outputs', 'guided_...') leave out 'tools', or say 'tool_choice': "
-                           "'none'."));
-  if (!forced) return;
+  const bool bound = into.sampling.constrained();
+  const bool open = into.choice == tool_choice::automatic && bound;
+  if (!forced && !open) return;
+  // What a format says is about the text of an answer, of which a call has none; vLLM's are about all of it.
+  const bool as_before = words == dialect::messages && into.schema_field.starts_with("output_format");
+  if (bound && !into.schema_field.starts_with(format) && !as_before)
+    fail(invalid_value("tool_choice", "'tool_choice' and '" + into.schema_field +
+                                          "' ask for different answers; leave out 'tools', or say 'tool_choice': "
+                                          "'none'."));
   if (into.stop.ignore_eos)
     fail(invalid_value("ignore_eos", "'ignore_eos' and 'tool_choice' contradict each other: the answer ends where its "
                                      "calls are complete."));
-  if (!into.sampling.json_schema.empty())
-    fail(invalid_value("tool_choice", "'tool_choice' and '" + format + "' ask for different answers."));
-  into.sampling.json_schema = answer_schema(tools, into);
+  into.sampling.json_schema = open ? schema_or_calls(tools, into) : answer_schema(tools, into);
   if (into.sampling.json_schema.size() > limits.schema_bytes_max)
-    fail(invalid_value("tools", "The schemas of 'tools' are larger than " + std::to_string(limits.schema_bytes_max) +
-                                    " bytes together."));
+    fail(invalid_value("tools", "The schemas of 'tools' (and '" + std::string(format) + "') are larger than " +
+                                    std::to_string(limits.schema_bytes_max) + " bytes together."));
   if (auto compiled = grammar::compile_schema(into.sampling.json_schema); !compiled) {
     const auto may_be_called = [&](const function_tool& tool) {
       return into.choice != tool_choice::named || tool.name == into.chosen_tool;
     };
+    std::size_t looks = 16;          // each may take as long as all together
     for (const auto& tool : tools) { // which of them
       if (!may_be_called(tool)) continue;
+      if (looks-- == 0) break;
       if (auto alone = grammar::compile_schema(json::serialize(tool.parameters)); !alone)
         fail(invalid_value(tool.parameters_path, "The parameters of the tool '" + tool.name +
                                                      "' are not supported: " + alone.error().message));

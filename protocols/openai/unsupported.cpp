@@ -11,20 +11,7 @@ namespace json = boost::json;
 namespace {
 
 /// The value, besides null, that asks for nothing.
-enum class neutral : std::uint8_t {
-  none,
-  no,
-  yes,
-  one,
-  empty,
-  text_modality,
-  choice,
-  tier,
-  own_tier,
-  medium,
-  disabled,
-  standard
-};
+enum class neutral : std::uint8_t { none, no, yes, one, empty, text_modality, choice, own_tier, disabled, standard };
 
 struct known_parameter {
   std::string_view name;
@@ -48,11 +35,6 @@ constexpr known_parameter parameters_everywhere[] = {
     {"mm_processor_kwargs", neutral::empty},
 };
 
-constexpr known_parameter common_parameters[] = {
-    {"store", neutral::no}, // what /v1/responses is asked for where nobody says anything
-    {"service_tier", neutral::tier},
-};
-
 constexpr known_parameter parameters_without_beams[] = {
     {"length_penalty", neutral::one},
 };
@@ -63,16 +45,21 @@ constexpr known_parameter completion_parameters[] = {
 };
 
 constexpr known_parameter chat_parameters[] = {
-    {"functions", neutral::empty},          {"function_call", neutral::choice},
-    {"modalities", neutral::text_modality}, {"audio", neutral::none},
+    {"functions", neutral::empty},
+    {"function_call", neutral::choice},
+    {"modalities", neutral::text_modality},
+    {"audio", neutral::none},
     {"include_reasoning", neutral::yes}, // what a model thinks is part of its text
-    {"web_search_options", neutral::none},  {"verbosity", neutral::medium},
-    {"chat_template", neutral::none},       {"echo", neutral::no},
+    {"web_search_options", neutral::none},
+    {"chat_template", neutral::none},
+    {"echo", neutral::no},
 };
 
 constexpr known_parameter responses_parameters[] = {
-    {"background", neutral::no},       {"max_tool_calls", neutral::none}, {"context_management", neutral::empty},
-    {"truncation", neutral::disabled}, {"service_tier", neutral::tier},
+    {"background", neutral::no},
+    {"max_tool_calls", neutral::none},
+    {"context_management", neutral::empty},
+    {"truncation", neutral::disabled},
 };
 
 constexpr known_parameter messages_parameters[] = {
@@ -83,10 +70,6 @@ constexpr known_parameter messages_parameters[] = {
 
 constexpr known_parameter output_config_parameters[] = {
     {"task_budget", neutral::none},
-};
-
-constexpr known_parameter text_parameters[] = {
-    {"verbosity", neutral::medium},
 };
 
 constexpr known_parameter message_parameters[] = {
@@ -117,14 +100,10 @@ bool asks_for_nothing(const json::value& value, neutral passes) {
     return is_empty(value);
   case neutral::choice:
     return is_text(value, "none") || is_text(value, "auto");
-  case neutral::tier:
-    return is_text(value, "auto") || is_text(value, "default");
   case neutral::own_tier:
     return is_text(value, "auto") || is_text(value, "standard_only");
   case neutral::standard:
     return is_text(value, "standard");
-  case neutral::medium:
-    return is_text(value, "medium");
   case neutral::disabled:
     return is_text(value, "disabled");
   case neutral::text_modality:
@@ -151,9 +130,6 @@ void refuse_unsupported(std::string path, std::string message, const request_lim
 void refuse_unsupported_everywhere(json_reader& body, const request_limits& limits, common_request& into) {
   refuse(body, parameters_everywhere, limits, into);
 }
-void refuse_unsupported_text(json_reader& text, const request_limits& limits, common_request& into) {
-  refuse(text, text_parameters, limits, into);
-}
 void refuse_unsupported_responses(json_reader& body, const request_limits& limits, common_request& into) {
   refuse(body, responses_parameters, limits, into);
 }
@@ -162,9 +138,6 @@ void refuse_unsupported_messages(json_reader& body, const request_limits& limits
 }
 void refuse_unsupported_output_config(json_reader& config, const request_limits& limits, common_request& into) {
   refuse(config, output_config_parameters, limits, into);
-}
-void refuse_unsupported_common(json_reader& body, const request_limits& limits, common_request& into) {
-  refuse(body, common_parameters, limits, into);
 }
 void refuse_unsupported_without_beams(json_reader& body, const request_limits& limits, common_request& into) {
   if (const auto* value = body.value("length_penalty");

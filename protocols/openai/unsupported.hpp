@@ -10,15 +10,11 @@ namespace godwit::protocols::openai {
 /// Fails on the first one that asks for anything, or lists all such in `unknown` (request_limits::lists_unsupported): a
 /// value that means "as usual" passes.
 void refuse_unsupported_everywhere(json_reader& body, const request_limits& limits, common_request& into);
-/// Of /v1/completions and /v1/chat/completions.
-void refuse_unsupported_common(json_reader& body, const request_limits& limits, common_request& into);
 /// Of a request that searches for no beams.
 void refuse_unsupported_without_beams(json_reader& body, const request_limits& limits, common_request& into);
 void refuse_unsupported_completion(json_reader& body, const request_limits& limits, common_request& into);
 void refuse_unsupported_chat(json_reader& body, const request_limits& limits, common_request& into);
 void refuse_unsupported_message(json_reader& message, const request_limits& limits, common_request& into);
-/// Of the `text` of a body of /v1/responses.
-void refuse_unsupported_text(json_reader& text, const request_limits& limits, common_request& into);
 void refuse_unsupported_responses(json_reader& body, const request_limits& limits, common_request& into);
 /// Of a body of /v1/messages, and of its `output_config`.
 void refuse_unsupported_messages(json_reader& body, const request_limits& limits, common_request& into);

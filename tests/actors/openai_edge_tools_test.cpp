@@ -187,6 +187,13 @@ TEST_F(OpenaiEdgeChannels, TokensAreCountedWithThatHeader) {
             number(call("/v1/messages", body)->whole.body));
 }
 
+TEST_F(OpenaiEdgeChannels, AnAnswerThatFollowsAFormatOrCallsIsRefused) {
+  const auto answer = call("/v1/chat/completions", R"({"messages":[{"role":"user","content":"a"}],
+      "tools":[{"type":"function","function":{"name":"f"}}],"response_format":{"type":"json_object"}})");
+  EXPECT_EQ(answer->whole.status, 400);
+  EXPECT_THAT(answer->whole.body, HasSubstr(R"("param":"response_format")"));
+}
+
 TEST(OpenaiAnswerTools, CallsBecomePartsOfTheMessage) {
   answer_under_test one(false, openai::tool_format::hermes);
   if (!one.tokens) GTEST_SKIP();

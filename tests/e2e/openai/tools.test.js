@@ -68,6 +68,33 @@ test('without a call the answer is text', async () => {
   assert.equal(choice.message.tool_calls, undefined);
 });
 
+// What agents ask for who have tools and a schema for what they say in the end.
+const person = { type: 'object', properties: { name: { enum: ['Ada', 'Bob'] } }, required: ['name'], additionalProperties: false };
+const response_format = { type: 'json_schema', json_schema: { name: 'person', strict: true, schema: person } };
+function checkOneOf({ content, tool_calls }, reason) {
+  if (reason === 'length') return; // it calls without end
+  assert.equal(reason, tool_calls ? 'tool_calls' : 'stop');
+  if (tool_calls) {
+    assert.ok(!content);
+    for (const call of tool_calls) check(call);
+  } else assert.ok(['Ada', 'Bob'].includes(JSON.parse(content).name));
+}
+
+test('with a format an answer follows it, or calls', async () => {
+  for (let seed = 0; seed < 6; ++seed) {
+    const asked = { response_format, seed, parallel_tool_calls: seed % 2 === 0 };
+    const [choice] = (await ask(asked)).choices;
+    checkOneOf(choice.message, choice.finish_reason);
+    const [streamed] = (await client.chat.completions.stream({ model, messages, tools, max_tokens: 300, temperature: 1, ...asked }).finalChatCompletion()).choices;
+    checkOneOf({ ...streamed.message, tool_calls: streamed.message.tool_calls?.length ? streamed.message.tool_calls : undefined }, streamed.finish_reason);
+  }
+  // What an agent does: a call first, then the answer.
+  const forced = await ask({ response_format, tool_choice: 'required' });
+  for (const call of forced.choices[0].message.tool_calls) check(call);
+  const [last] = (await ask({ response_format, tool_choice: 'none' })).choices;
+  assert.ok(['Ada', 'Bob'].includes(JSON.parse(last.message.content).name));
+});
+
 test('a conversation goes on with what a tool said', async () => {
   const call = { id: 'call_1', type: 'function', function: { name: 'clock', arguments: '{"zone":"UTC"}' } };
   const answer = await ask({
@@ -119,6 +146,17 @@ const flat = tools.map(({ type, function: f }) => ({ type, strict: true, ...f })
 const respond = (body) =>
   client.responses.create({ model, input: messages, tools: flat, max_output_tokens: 300, temperature: 1, seed: 4, ...body });
 const nested = (item) => ({ id: item.call_id, type: 'function', function: item });
+
+test('with a format a response follows it, or calls', async () => {
+  for (let seed = 0; seed < 4; ++seed) {
+    const answer = await respond({ parallel_tool_calls: false, text: { format: { type: 'json_schema', name: 'person', schema: person }, verbosity: 'low' }, seed });
+    assert.equal(answer.text.verbosity, 'low');
+    for (const item of answer.output) {
+      if (item.type === 'function_call') check(nested(item));
+      else assert.ok(['Ada', 'Bob'].includes(JSON.parse(item.content[0].text).name));
+    }
+  }
+});
 
 test('a response calls what a chat calls, streamed or not', async () => {
   const asked = { tool_choice: 'required', parallel_tool_calls: false };

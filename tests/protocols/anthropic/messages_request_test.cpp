@@ -18,6 +18,7 @@ using openai::chat_message;
 using openai::chat_tool_call;
 using openai::role;
 using openai::tool_choice;
+using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -228,6 +229,25 @@ TEST(MessagesRequest, AChoiceThatHasToBeMadeBindsTheAnswer) {
             "tools[0].input_schema");
 }
 
+TEST(MessagesRequest, BlocksMakeNoMoreMessagesThanThereMayBe) {
+  const auto many = [](const std::string& one, std::size_t count) {
+    std::string out;
+    for (std::size_t i = 0; i < count; ++i) out += (i == 0 ? "" : ",") + one;
+    return out;
+  };
+  const auto asks = [&](const std::string& role, const std::string& blocks) {
+    return conversation_of(R"({"role":")" + role + R"(","content":[)" + blocks + R"(]},{"role":"user","content":"a"})");
+  };
+  const std::string result = R"({"type":"tool_result","tool_use_id":""})";
+  EXPECT_TRUE(asks("user", many(result, 100)));
+  const auto results = asks("user", many(result, 5000));
+  ASSERT_FALSE(results);
+  EXPECT_EQ(results.error().param, "messages");
+  const std::string call = R"({"type":"tool_use","id":"t","name":"f","input":{}})";
+  EXPECT_TRUE(asks("assistant", many(call, 100)));
+  EXPECT_FALSE(asks("assistant", many(call, 1100)));
+}
+
 TEST(MessagesRequest, ASchemaIsFollowed) {
   const std::string schema =
       R"({"type":"json_schema","schema":{"type":"object","properties":{"a":{"type":"integer"}}}})";
@@ -242,8 +262,11 @@ TEST(MessagesRequest, ASchemaIsFollowed) {
   EXPECT_EQ(to_blame(with(R"("output_config":{"format":{"type":"xml"}})")), "output_config.format.type");
   EXPECT_EQ(to_blame(with(R"("output_config":{"format":{"type":"json_schema"}})")), "output_config.format.schema");
   EXPECT_EQ(to_blame(with(R"("output_config":{"effort":"much"})")), "output_config.effort");
-  EXPECT_EQ(to_blame(with(R"("tools":[{"name":"f","input_schema":{}}],"output_config":{"format":)" + schema + "}")),
-            "output_config.format");
+  for (const auto& format : {R"("output_config":{"format":)" + schema + "}", R"("output_format":)" + schema}) {
+    const auto or_calls = with(R"("tools":[{"name":"f","input_schema":{}}],)" + format);
+    ASSERT_TRUE(or_calls) << or_calls.error().message;
+    EXPECT_THAT(or_calls->sampling.json_schema, AllOf(HasSubstr("integer"), HasSubstr("<tool_call>")));
+  }
 }
 
 TEST(MessagesRequest, ThinkingIsAHintToTemplates) {

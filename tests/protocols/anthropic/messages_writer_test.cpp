@@ -199,6 +199,13 @@ TEST(Messages, ACallThatBreaksOffHasNoInput) {
   EXPECT_EQ(object.at_pointer("/content/0/input"), read("{}"));
 }
 
+// Half a pair of surrogates is JSON all the same, and a stream would have told it.
+TEST(Messages, ACallIsToldAsTheModelWroteIt) {
+  messages_writer one(form_of(false));
+  EXPECT_EQ(one.add(use({0, "toolu_a", "f", R"({"t":"\ud83d"})", 0}), {}).bytes, "");
+  EXPECT_NE(one.finish({5, 7, 3}).bytes.find(R"("input":{"t":"\ud83d"})"), std::string::npos);
+}
+
 TEST(Messages, WhiteSpaceAloneIsATextOnlyWhereThereIsNothingElse) {
   EXPECT_EQ(whole_of({say(" \n"), say("", "stop")}).at_pointer("/content/0/text"), " \n");
   const auto called = whole_of({say("\n"), use({0, "toolu_a", "f", "{}", 0}), say("\n", "tool_calls")});

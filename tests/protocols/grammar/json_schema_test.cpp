@@ -724,6 +724,19 @@ TEST(JsonSchema, ChoicesAndPatternsAreTextAsItIs) {
   EXPECT_EQ(fault_of("[]"), ": there must be 1 to 1024 choices");
 }
 
+TEST(JsonSchema, SeveralSchemasAndWhatStandsAroundThemAreOneGrammar) {
+  // Both have rules of their own.
+  constexpr auto ways = R"([[{"type":"object","properties":{"a":{"type":"array","items":{"type":"integer"}}},
+      "required":["a"],"additionalProperties":false}],
+      [[",","<",{"type":"array","items":{"$ref":"#/$defs/b"},"$defs":{"b":{"type":"boolean"}}},">"]]])";
+  check(
+      {ways, {R"({"a":[1,2]})", "<[true]>", "<[]>,<[false]>"}, {"<[1]>", "<[]>,", "<[]><[]>", R"({"a":[true]})", ""}});
+  check({R"([["a"],["b",true]])", {"a", "b1", "b{}"}, {"b", "ab"}});
+  EXPECT_NE(fault_of(R"([[]])"), "");
+  EXPECT_NE(fault_of(R"([["a"],"b"])"), "");
+  EXPECT_NE(fault_of(R"([[[{}]]])"), "");
+}
+
 TEST(Automaton, EqualRestsAreOneState) {
   const auto made = compile_schema(R"({"type":"array","items":{"anyOf":[{"type":"integer"},{"type":"number"}]}})");
   ASSERT_TRUE(made.has_value());

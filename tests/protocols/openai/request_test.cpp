@@ -174,9 +174,9 @@ TEST(ApiRequest, WhatIsNotSupportedIsListedWhereThatIsWanted) {
   ASSERT_TRUE(parsed) << parsed.error().message;
   EXPECT_THAT(parsed->unknown, ::testing::UnorderedElementsAre("suffix", "early_stopping", "foo"));
   const auto chatted =
-      parse_chat(R"({"messages":[{"role":"user","content":"x","audio":{}}],"verbosity":"low"})", {}, lists);
+      parse_chat(R"({"messages":[{"role":"user","content":"x","audio":{}}],"modalities":["audio"]})", {}, lists);
   ASSERT_TRUE(chatted) << chatted.error().message;
-  EXPECT_THAT(chatted->unknown, ::testing::UnorderedElementsAre("verbosity", "messages[0].audio"));
+  EXPECT_THAT(chatted->unknown, ::testing::UnorderedElementsAre("modalities", "messages[0].audio"));
   EXPECT_FALSE(parse_completion(R"({"prompt":"p","temperature":-1})", {}, lists)) << "what is supported must be right";
 }
 
@@ -376,8 +376,7 @@ TEST(ApiRequest, NamesTheExecutionPriorityOfBothEndpointsByItsLevel) {
 TEST(ApiRequest, NamesWhatIsKnownButNotSupported) {
   for (const std::string field :
        {R"("guided_grammar":"x")", R"("early_stopping":true)", R"("truncate_prompt_tokens":5)", R"("bad_words":["x"])",
-        R"("allowed_token_ids":[1])", R"("spaces_between_special_tokens":false)", R"("store":true)",
-        R"("service_tier":"flex")", R"("length_penalty":2)"}) {
+        R"("allowed_token_ids":[1])", R"("spaces_between_special_tokens":false)", R"("length_penalty":2)"}) {
     const auto name = field.substr(1, field.find('"', 1) - 1);
     const auto one = completion(field);
     ASSERT_FALSE(one) << field;
@@ -391,6 +390,26 @@ TEST(ApiRequest, NamesWhatIsKnownButNotSupported) {
                                   R"("audio":{})", R"("reasoning_effort":"much")", R"("include_reasoning":false)",
                                   R"("chat_template":"x")", R"("continue_final_message":true)", R"("echo":true)"})
     EXPECT_EQ(chat(field).error().param, field.substr(1, field.find('"', 1) - 1));
+}
+
+// What official clients send or their guides show, and what changes no answer.
+TEST(ApiRequest, WhatOnlyItsServerWouldActOnIsTaken) {
+  for (const std::string field : {R"("store":true)", R"("service_tier":"flex")", R"("service_tier":"priority")"}) {
+    ASSERT_TRUE(completion(field)) << field;
+    ASSERT_TRUE(chat(field)) << field;
+    EXPECT_TRUE(chat(field)->unknown.empty());
+  }
+  for (const std::string field : {R"("store":1)", R"("service_tier":"slow")", R"("service_tier":1)"})
+    EXPECT_EQ(chat(field).error().param, field.substr(1, field.find('"', 1) - 1));
+}
+
+TEST(ApiRequest, HowLongAnAnswerIsWantedIsAHint) {
+  const auto brief = chat(R"("verbosity":"low")");
+  ASSERT_TRUE(brief) << brief.error().message;
+  ASSERT_EQ(brief->template_hints.size(), 1U);
+  EXPECT_EQ(brief->template_hints[0].first, "verbosity");
+  EXPECT_TRUE(chat(R"("verbosity":"low","chat_template_kwargs":{"verbosity":"high"})")->template_hints.empty());
+  EXPECT_EQ(chat(R"("verbosity":"lowest")").error().param, "verbosity");
 }
 
 TEST(ApiRequest, ALargeBodyIs413) {

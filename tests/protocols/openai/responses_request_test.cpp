@@ -101,8 +101,9 @@ TEST(ResponsesRequest, ReadsEverythingSupported) {
   EXPECT_EQ(r.timeout_s, 9.0);
   EXPECT_EQ(r.sampling.logprobs, 2);
   EXPECT_FALSE(r.parallel_tool_calls);
-  ASSERT_EQ(r.template_hints.size(), 1U);
+  ASSERT_EQ(r.template_hints.size(), 2U);
   EXPECT_EQ(r.template_hints[0].first, "reasoning_effort");
+  EXPECT_EQ(r.template_hints[1].first, "verbosity");
   ASSERT_EQ(r.template_variables.size(), 1U);
   EXPECT_EQ(r.template_variables[0].first, "enable_thinking");
 }
@@ -210,9 +211,10 @@ TEST(ResponsesRequest, AChoiceOfATool) {
   EXPECT_EQ(blamed(with_field(tools + R"(,"tool_choice":{"type":"web_search"})")), "tool_choice.type");
   EXPECT_EQ(blamed(with_field(tools + R"(,"tool_choice":{"type":"function"})")), "tool_choice.name");
   EXPECT_EQ(blamed(with_field(R"("tool_choice":"required")")), "tool_choice");
-  EXPECT_EQ(blamed(with_field(tools + R"(,"text":{"format":{"type":"json_object"}})")), "text.format");
-  EXPECT_EQ(blamed(with_field(tools + R"(,"tool_choice":"required","text":{"format":{"type":"json_object"}})")),
-            "tool_choice");
+  const std::string format = R"(,"text":{"format":{"type":"json_object"}})";
+  EXPECT_THAT(with_field(tools + format)->sampling.json_schema, ::testing::HasSubstr("<tool_call>"));
+  EXPECT_EQ(with_field(tools + R"(,"tool_choice":"required")" + format)->sampling.json_schema,
+            with_field(tools + R"(,"tool_choice":"required")")->sampling.json_schema);
   EXPECT_EQ(blamed(with_field(R"("tools":[{"type":"function","name":"f","parameters":{"type":"object",
       "properties":{"y":{"patternProperties":{}}}}}],"tool_choice":"required")")),
             "tools[0].parameters");
@@ -300,8 +302,6 @@ TEST(ResponsesRequest, WhatIsNotSupportedIsRefusedByName) {
       {R"("max_tool_calls":3)", "max_tool_calls"},
       {R"("truncation":"auto")", "truncation"},
       {R"("context_management":[{"type":"compaction"}])", "context_management"},
-      {R"("service_tier":"flex")", "service_tier"},
-      {R"("text":{"verbosity":"low"})", "text.verbosity"},
       {R"("reasoning":{"summary":"detailed"})", "reasoning.summary"},
       {R"("reasoning":{"generate_summary":"concise"})", "reasoning.generate_summary"},
       {R"("include":["web_search_call.results"])", "include[0]"},
@@ -327,12 +327,12 @@ TEST(ResponsesRequest, WhatIsNotSupportedIsRefusedByName) {
 
 TEST(ResponsesRequest, WhereAskedToItIgnoresThem) {
   const auto parsed = with_field(
-      R"("truncation":"auto","text":{"verbosity":"low"},"reasoning":{"summary":"detailed"},"include":["x"],
+      R"("truncation":"auto","reasoning":{"summary":"detailed"},"include":["x"],
          "tools":[{"type":"web_search"},{"type":"function","name":"f"}],"tool_choice":{"type":"web_search"})",
       true);
   ASSERT_TRUE(parsed) << parsed.error().message;
-  EXPECT_THAT(parsed->unknown, ::testing::UnorderedElementsAre("truncation", "text.verbosity", "reasoning.summary",
-                                                               "include[0]", "tools[0].type", "tool_choice.type"));
+  EXPECT_THAT(parsed->unknown, ::testing::UnorderedElementsAre("truncation", "reasoning.summary", "include[0]",
+                                                               "tools[0].type", "tool_choice.type"));
   EXPECT_EQ(parsed->choice, tool_choice::automatic);
   EXPECT_THAT(parsed->tool_names, ElementsAre("f"));
   EXPECT_EQ(parsed->tools.items().size(), 1U);
@@ -349,6 +349,16 @@ TEST(ResponsesRequest, WhereAskedToItIgnoresThem) {
   // What there was instead is told.
   EXPECT_EQ(echoed(*parsed).at("truncation"), "disabled");
   EXPECT_EQ(echoed(*parsed).at_pointer("/text/verbosity"), "medium");
+}
+
+TEST(ResponsesRequest, HowLongAnAnswerIsWantedIsAHint) {
+  const auto parsed = with_field(R"("text":{"verbosity":"low"})");
+  ASSERT_TRUE(parsed) << parsed.error().message;
+  ASSERT_EQ(parsed->template_hints.size(), 1U);
+  EXPECT_EQ(parsed->template_hints[0].first, "verbosity");
+  EXPECT_EQ(echoed(*parsed).at_pointer("/text/verbosity"), "low");
+  EXPECT_EQ(blamed(with_field(R"("text":{"verbosity":"lowest"})")), "text.verbosity");
+  EXPECT_EQ(blamed(with_field(R"("service_tier":"slow")")), "service_tier");
 }
 
 TEST(ResponsesRequest, WhatSaysNothingOfTheAnswerIsTaken) {

@@ -1,3 +1,4 @@
+#include <godwit/protocols/grammar/json_schema.hpp>
 #include <godwit/protocols/openai/request.hpp>
 #include <godwit/protocols/openai/response.hpp>
 
@@ -134,8 +135,7 @@ TEST(Tools, WhatIsWrongIsNamed) {
   EXPECT_EQ(param(with_tools(R"(,"tool_choice":"some")")), "tool_choice");
   EXPECT_EQ(param(with_tools(R"(,"tool_choice":{"type":"function","function":{"name":"other"}})")), "tool_choice");
   EXPECT_EQ(param(chat_with_tools(R"("tool_choice":"required")")), "tool_choice");
-  EXPECT_EQ(param(with_tools(R"(,"tool_choice":"required","response_format":{"type":"json_object"})")), "tool_choice");
-  EXPECT_EQ(param(with_tools(R"(,"response_format":{"type":"json_object"})")), "response_format");
+  EXPECT_EQ(param(with_tools(R"(,"tool_choice":"required","guided_json":{"type":"object"})")), "tool_choice");
   EXPECT_EQ(param(with_tools(R"(,"guided_regex":"a+")")), "tool_choice");
   EXPECT_EQ(param(with_tools(R"(,"tool_choice":"none","response_format":{"type":"json_object"})")), "(none)");
   std::string many;
@@ -147,6 +147,47 @@ TEST(Tools, WhatIsWrongIsNamed) {
   for (int i = 0; i < 110'000; ++i) zeros += ",0";
   EXPECT_EQ(param(chat_with_tools("\"chat_template_kwargs\":{\"a\":[" + zeros + "]}")), "chat_template_kwargs");
   EXPECT_EQ(param(chat_with_tools("\"documents\":[" + zeros + "]")), "documents");
+}
+
+bool allows(const expected<chat_request, api_error>& parsed, std::string_view text) {
+  if (!parsed) return false;
+  const auto made = grammar::compile_schema(parsed->sampling.json_schema);
+  return made && made->accepts(text);
+}
+
+// Agents have both: tools, and a schema for what they say in the end.
+TEST(Tools, AnAnswerFollowsItsFormatOrCallsThem) {
+  const std::string format = R"(,"response_format":{"type":"json_schema","json_schema":{"name":"n","schema":
+      {"type":"object","properties":{"sum":{"$ref":"#/$defs/s"}},"required":["sum"],"additionalProperties":false,
+       "$defs":{"s":{"type":"integer"}}}}})";
+  const std::string call = R"(<tool_call>
+{"name": "add", "arguments": {}}
+</tool_call>)";
+  const auto both = with_tools(format);
+  ASSERT_TRUE(both) << both.error().message;
+  EXPECT_EQ(both->choice, tool_choice::automatic);
+  EXPECT_TRUE(allows(both, R"({"sum": 3})"));
+  EXPECT_TRUE(allows(both, call));
+  EXPECT_TRUE(allows(both, call + "\n" + call));
+  EXPECT_FALSE(allows(both, call + R"({"sum": 3})"));
+  EXPECT_FALSE(allows(both, R"({"sum": "3"})"));
+  EXPECT_FALSE(allows(both, "text"));
+  EXPECT_FALSE(allows(both, R"(<tool_call>
+{"name": "divide", "arguments": {}}
+</tool_call>)"));
+  const auto one = with_tools(R"(,"parallel_tool_calls":false)" + format);
+  EXPECT_TRUE(allows(one, call));
+  EXPECT_FALSE(allows(one, call + "\n" + call));
+}
+
+TEST(Tools, ACallThatHasToBeMadeHasNoTextForAFormat) {
+  const std::string format = R"(,"response_format":{"type":"json_object"})";
+  for (const std::string choice :
+       {R"(,"tool_choice":"required")", R"(,"tool_choice":{"type":"function","function":{"name":"add"}})"}) {
+    const auto both = with_tools(choice + format);
+    ASSERT_TRUE(both) << both.error().message;
+    EXPECT_EQ(both->sampling.json_schema, with_tools(choice)->sampling.json_schema);
+  }
 }
 
 TEST(Tools, AreTakenAsFrameworksSendThem) {

@@ -174,6 +174,8 @@ private:
   [[nodiscard]] std::uint64_t room_behind(const std::vector<protocols::token_id>& prompt) const noexcept;
   [[nodiscard]] std::optional<protocols::openai::api_error> small_enough(const call& what) const;
   [[nodiscard]] std::vector<protocols::token_id> predicted(const std::string& text, std::uint32_t answer_max) const;
+  [[nodiscard]] std::optional<protocols::openai::api_error>
+  calls_beside_schema(const protocols::openai::chat_request& request) const;
   void call_tools(const protocols::openai::chat_request& request, openai_choice_options& text) const;
   /// What ends the texts of all its answers; null: nothing.
   [[nodiscard]] std::shared_ptr<const protocols::openai::stop_patterns> stops_of(const call& what) const;

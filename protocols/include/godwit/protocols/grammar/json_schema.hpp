@@ -40,7 +40,11 @@ struct schema_limits {
 ///   values that are valid by it: UTF-8, the properties in the order of their declaration, white space only inside and
 ///   bounded, numbers of bounded length;
 /// * an array of strings: one of these texts as it is;
-/// * a string: a text that matches this regular expression as a whole.
+/// * a string: a text that matches this regular expression as a whole;
+/// * an array of arrays: one of these ways to write a text. A way is a list of parts that follow each other: a string
+/// is
+///   its text as it is; an object, `true` or `false` a JSON Schema; an array parts that come once or more often, behind
+///   a string that stands between them.
 /// Deterministic: the same text gives the same grammar. What is not supported is refused by name, never ignored,
 /// formats of strings apart.
 [[nodiscard]] expected<text_grammar, schema_error> compile_schema(std::string_view text,

@@ -62,6 +62,7 @@ struct common_request {
   std::string length_field = "max_tokens";
   std::string prompt_field = "prompt";     ///< what the client calls what is answered
   std::string logprobs_field = "logprobs"; ///< ... and the number of log-probabilities
+  std::string schema_field; ///< what asked for sampling.json_schema: "response_format.json_schema.schema"
   std::vector<std::string> stop_strings;
   bool include_stop_str_in_output = false;
   bool skip_special_tokens = true;
