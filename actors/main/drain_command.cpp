@@ -1,6 +1,7 @@
 #include "main/drain_command.hpp"
 
 #include "main/control_connection.hpp"
+#include "main/output_file.hpp"
 #include "main/trace_input.hpp"
 
 #include <boost/json.hpp>
@@ -31,11 +32,6 @@ struct drain_options {
   std::string wait; ///< empty: not at all; "true": for as long as it takes; or a time
   bool json = false;
 };
-
-int fail(const std::string& line, int code = 1) {
-  std::cerr << "godwit: " << line << '\n';
-  return code;
-}
 
 struct standing {
   std::string_view state = "gone"; ///< as `status` calls it; gone: with its process
@@ -84,16 +80,17 @@ int drain(const drain_options& options) {
   control_connection head(options.control);
   const auto answer = head.ask(actors::drain_instance{protocols::instance_id{options.instance}, !options.undo});
   if (!answer) return head.exit_code();
-  if (!answer->error.empty()) return fail(answer->error);
+  if (!answer->error.empty()) return fail(answer->error, 1);
   const auto ordered = clock::now();
   auto now = look(head, options.instance);
   while (now && !options.wait.empty()) {
     const auto seen = judge(options, *now, clock::now() - ordered >= until_settled);
-    if (!seen.wrong.empty()) return fail("instance " + std::to_string(options.instance) + ' ' + seen.wrong);
+    if (!seen.wrong.empty()) return fail("instance " + std::to_string(options.instance) + ' ' + seen.wrong, 1);
     if (seen.over) break;
     if (patience && clock::now() - ordered >= std::chrono::nanoseconds(*patience))
       return fail("instance " + std::to_string(options.instance) + " is still " + std::string(now->state) + " after " +
-                  options.wait + ", with " + std::to_string(now->requests) + " requests; it goes on");
+                      options.wait + ", with " + std::to_string(now->requests) + " requests; it goes on",
+                  1);
     std::this_thread::sleep_for(between_looks);
     now = look(head, options.instance);
   }

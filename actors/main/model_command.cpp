@@ -27,7 +27,7 @@ namespace json = boost::json;
 
 namespace {
 
-std::string in_words(std::uint64_t count) {
+std::string count_in_words(std::uint64_t count) {
   const auto x = static_cast<double>(count);
   if (x >= 1e9) return fmt::format("{:.2f} G", x * 1e-9);
   if (x >= 1e6) return fmt::format("{:.1f} M", x * 1e-6);
@@ -99,7 +99,7 @@ std::string table_of(const model::model_directory& m) {
   auto rows = std::vector<std::pair<std::string, std::string>>{
       {"model", m.name},
       {"architecture", c.architecture},
-      {"parameters", in_words(parameters_of(c))},
+      {"parameters", count_in_words(parameters_of(c))},
       {"weights", bytes_in_words(m.tensors->total_bytes()) + ", " + model::to_string(c.type) +
                       (model::quantization_in_words(m).empty() ? "" : " but for what is in codes")},
       {"layers", std::to_string(c.layers)},
@@ -116,8 +116,9 @@ std::string table_of(const model::model_directory& m) {
   if (const auto quantized = model::quantization_in_words(m); !quantized.empty())
     rows.emplace_back("quantization", quantized);
   if (c.mixture.experts > 0)
-    rows.emplace_back("experts", fmt::format("{} a layer, {} for each token; {} parameters compute it",
-                                             c.mixture.experts, c.mixture.chosen, in_words(parameters_for_a_token(c))));
+    rows.emplace_back("experts",
+                      fmt::format("{} a layer, {} for each token; {} parameters compute it", c.mixture.experts,
+                                  c.mixture.chosen, count_in_words(parameters_for_a_token(c))));
   if (c.sliding_window) rows.emplace_back("sliding window", window_in_words(c));
   if (c.sinks) rows.emplace_back("attention sinks", "one a head");
   if (c.window_rope) rows.emplace_back("of these layers", "rotary embedding of " + rope_in_words(*c.window_rope));
@@ -227,7 +228,7 @@ int write_random_adapter(const random_adapter_options& options, std::ostream& ou
 void list_random(std::ostream& out) {
   out << fmt::format("{:<14} {:>12}  {}\n", "name", "parameters", "what it is");
   for (const auto& shape : model::random_model_shapes())
-    out << fmt::format("{:<14} {:>12}  {}\n", shape.name, in_words(parameters_of(shape.configuration)),
+    out << fmt::format("{:<14} {:>12}  {}\n", shape.name, count_in_words(parameters_of(shape.configuration)),
                        shape.description);
 }
 

@@ -81,6 +81,11 @@ void keep_private(const std::string& path) {
   ::close(descriptor);
 }
 
+int fail(const std::string& line, int code) {
+  std::cerr << "godwit: " << line << '\n';
+  return code;
+}
+
 int all_written(int code) {
   if (std::cout.flush() || code != 0) return code;
   std::cerr << "godwit: cannot write all of the output\n";

@@ -3,7 +3,7 @@
 #include <optional>
 #include <string>
 
-/// Files that commands write for their users.
+/// What commands write for their users.
 namespace godwit::main {
 
 /// Why the file cannot be written, in some words; nothing where it can. Better before the work than after it. What is
@@ -20,6 +20,9 @@ namespace godwit::main {
 /// Makes the file, or takes it from others than its owner: a recording may hold prompts, and so does what is made of
 /// it.
 void keep_private(const std::string& path);
+
+/// Says in one line on standard error what went wrong. Gives the code back.
+int fail(const std::string& line, int code);
 
 /// `code`, or 1 and a line on standard error where what was printed could not all be written.
 [[nodiscard]] int all_written(int code);

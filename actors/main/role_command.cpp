@@ -1,6 +1,7 @@
 #include "main/role_command.hpp"
 
 #include "main/control_connection.hpp"
+#include "main/output_file.hpp"
 
 #include <boost/json.hpp>
 
@@ -19,11 +20,6 @@ struct role_options {
   std::string role;
   bool json = false;
 };
-
-int fail(const std::string& line, int code) {
-  std::cerr << "godwit: " << line << '\n';
-  return code;
-}
 
 int give_role(const role_options& options) {
   const auto role = protocols::parse_instance_role(options.role);
