@@ -1,8 +1,6 @@
 #include "main/serving.hpp"
 
 #include "main/head_options.hpp"
-#include "main/http_files.hpp"
-#include "main/http_parts.hpp"
 #include "main/kv_store_options.hpp"
 #include "main/lora_options.hpp"
 #include "main/migration_parts.hpp"
@@ -10,14 +8,10 @@
 #include "main/speculation_options.hpp"
 #include "main/swap_options.hpp"
 #include "main/thread_room.hpp"
-#include "main/trace_page.hpp"
 
 #include <godwit/runtime/machine.hpp>
 
 #include <algorithm>
-#include <atomic>
-#include <filesystem>
-#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -61,10 +55,6 @@ actors::executor_factory watched(actors::executor_factory factory, device_watch 
   };
 }
 
-std::string host_for_url(const std::string& host) {
-  return host.find(':') == std::string::npos ? host : "[" + host + "]";
-}
-
 } // namespace
 
 serving::serving(const serve_settings& settings, gpu::model::model_directory model, actors::model_identity identity,
@@ -84,35 +74,11 @@ serving::serving(const serve_settings& settings, gpu::model::model_directory mod
   system_ = std::make_unique<runtime::actor_system>(
       make_system_settings(settings_, !settings_.control.listen.empty(), std::move(gate), log_, records_));
   cluster_ = std::make_unique<actors::cluster>(*system_, node_options(model));
-  edge_ = std::make_unique<actors::openai_edge>(cluster_->gate(), edge_options(model));
-  const auto http = parse_endpoint(settings_.http.listen);
-  gate_ = std::make_unique<actors::http_gate>(
-      [edge = edge_.get()](transport::http::request request, std::shared_ptr<transport::http::exchange> exchange) {
-        edge->handle(std::move(request), std::move(exchange));
-      },
-      actors::gate_options{settings_.http.cors_allowed_origins, http ? http->host : "", &metrics_,
-                           log_.component("http"), std::make_shared<const runtime::steady_clock>()});
-  auto server_settings = make_http_settings(settings_, log_.component("http"));
-  server_settings.on_head = [gate = gate_.get()](const transport::http::request& head) {
-    return gate->refuse_head(head);
-  };
-  server_settings.on_rejected = [gate = gate_.get()](const std::string& peer, const transport::http::request* head,
-                                                     const transport::http::response& answer) {
-    gate->rejected(peer, head, answer);
-  };
-  server_settings.on_own_answer = [gate = gate_.get()](const transport::http::request& head,
-                                                       transport::http::headers& of_answer) {
-    gate->share(head, of_answer);
-  };
-  server_ = std::make_unique<transport::http::server>(
-      std::move(server_settings),
-      [gate = gate_.get()](transport::http::request request, std::shared_ptr<transport::http::exchange> exchange) {
-        gate->handle(std::move(request), std::move(exchange));
-      });
-  server_metrics_ = add_http_metrics(metrics_, *server_);
+  http_ = std::make_unique<http_front>(
+      settings_, http_front::parts{model_name_, context_length_, chat_, cluster_->gate(), &metrics_, records_, log_},
+      model);
   process_metrics_ = add_process_metrics(metrics_);
   adapter_metrics_ = add_adapter_metrics(metrics_, loader_->adapters());
-  files_ = std::make_unique<http_files>(settings_, *gate_, *server_, log_.component("http"));
 }
 
 actors::node_options serving::node_options(const gpu::model::model_directory& model) {
@@ -129,55 +95,6 @@ actors::node_options serving::node_options(const gpu::model::model_directory& mo
   o.frontend.random_seed = runtime::entropy();
   o.frontend.metrics = std::make_shared<actors::frontend_metrics>(metrics_, model_name_, context_length_);
   o.frontend.migrations = std::make_shared<actors::migration_metrics>(metrics_);
-  return o;
-}
-
-actors::edge_options serving::edge_options(const gpu::model::model_directory& model) {
-  actors::edge_options o;
-  o.model.name = model_name_;
-  o.model.aliases = settings_.model.aliases;
-  std::erase(o.model.aliases, model_name_); // where that is the folder's
-  o.model.root = model.path;
-  o.model.adapters = make_adapters(settings_);
-  auto names = o.model.aliases;
-  names.push_back(model_name_);
-  for (const auto& name : names)
-    if (std::error_code unseen; o.model.adapters && std::filesystem::exists(o.model.adapters->path() / name, unseen))
-      log_.component("http").warning(
-          "the adapter '{}' has a name of the model, which clients get for it: rename it, or "
-          "give the model another one (model.name, model.aliases)",
-          name);
-  o.model.tokens = model.tokens;
-  o.model.chat = chat_;
-  o.model.context_length = context_length_;
-  o.model.vocabulary = model.configuration.vocabulary;
-  o.model.eos = model.configuration.eos;
-  auto& defaults = o.model.defaults;
-  defaults.temperature = model.configuration.default_temperature.value_or(defaults.temperature);
-  defaults.top_p = model.configuration.default_top_p.value_or(defaults.top_p);
-  defaults.top_k = model.configuration.default_top_k.value_or(defaults.top_k);
-  defaults.min_p = model.configuration.default_min_p.value_or(defaults.min_p);
-  defaults.repetition_penalty = model.configuration.default_repetition_penalty.value_or(defaults.repetition_penalty);
-  o.model.tells_reasoning = settings_.model.reasoning_parser != reasoning_format::none;
-  o.limits.body_bytes_max = settings_.http.body_bytes_max;
-  o.limits.lists_unsupported = settings_.http.ignore_unsupported;
-  // More answers than there are places for never find any, however idle the server is.
-  o.limits.choices_max = std::min(o.limits.choices_max, settings_.frontend.requests_max);
-  o.limits.beams_max = std::min(o.limits.beams_max, settings_.frontend.requests_max);
-  o.limits.prompts_max = std::min(settings_.frontend.prompts_max, settings_.frontend.requests_max);
-  o.limits.execution_levels = execution_level_names(settings_);
-  o.limits.context_length = context_length_;
-  o.large_bytes = 64 * 1024;
-  o.limits.vocabulary = model.configuration.vocabulary;
-  o.metrics = &metrics_;
-  o.log = log_.component("http");
-  if (records_ != nullptr) {
-    o.recorder = records_->recorder();
-    o.on_ended = [records = records_](const actors::ended_request& request) { records->ended(request); };
-  }
-  o.debug_page = trace_page();
-  if (settings_.http.debug && o.recorder)
-    o.debug_recording = [recorder = o.recorder](std::chrono::nanoseconds last) { return recorder->snapshot(last); };
   return o;
 }
 
@@ -210,12 +127,7 @@ serving::start(const serve_settings& settings, gpu::model::model_directory model
 }
 
 std::optional<start_error> serving::open_ports() {
-  const auto http = parse_endpoint(settings_.http.listen);
-  if (!http) return start_error{"http.listen: '" + settings_.http.listen + "' is not HOST:PORT", 2};
-  host_ = http->host;
-  if (auto error = files_->start()) return error;
-  if (const auto error = server_->listen(http->host, http->port))
-    return start_error{error->message + (error->in_use ? "; choose another with --listen HOST:PORT" : "")};
+  if (auto error = http_->listen()) return error;
   if (settings_.control.listen.empty()) return std::nullopt;
   const auto control = parse_endpoint(settings_.control.listen);
   if (!control) return start_error{"control.listen: '" + settings_.control.listen + "' is not HOST:PORT", 2};
@@ -237,13 +149,10 @@ std::optional<start_error> serving::open_ports() {
 
 serving::~serving() {
   // The front end ends first, so that clients that still wait get an error and not a broken stream.
-  edge_->drain();
+  http_->refuse_new();
   if (processes_) processes_->shut_down(); // while there is somebody whom they can tell that they leave
   cluster_.reset();
-  for (int i = 0; i < 40 && server_->stats().exchanges > 0; ++i) std::this_thread::sleep_for(poll_interval / 5);
-  files_.reset();
-  server_->stop(); // nobody calls the gate or the edge any more
-  edge_.reset();   // a thread of its may still answer, and must find the server
+  http_->end();
   system_->shutdown(milliseconds(5000));
   if (records_ != nullptr) records_->settle();
   fabric_.reset(); // its callbacks post to actors of the system, dead or not
@@ -281,26 +190,7 @@ std::optional<start_error> serving::check_own_memory() {
   return std::nullopt;
 }
 
-void serving::linger(milliseconds time, const std::function<bool()>& hurry) {
-  edge_->look_unwell();
-  const auto until = std::chrono::steady_clock::now() + time;
-  while (std::chrono::steady_clock::now() < until && !hurry()) std::this_thread::sleep_for(poll_interval);
-}
-
 void serving::end_soon() { cluster_->end_soon(); }
-
-bool serving::drain(milliseconds timeout, const std::function<bool()>& hurry) {
-  edge_->drain();
-  const auto done = std::make_shared<std::atomic<bool>>(false);
-  server_->drain([done] { *done = true; });
-  const auto deadline = std::chrono::steady_clock::now() + timeout;
-  while (!*done) {
-    std::this_thread::sleep_for(poll_interval / 5); // where nothing is open it takes no longer, and is no failure
-    // What a client has begun to say, and does not go on with, is no request that is cut off.
-    if (!*done && (std::chrono::steady_clock::now() >= deadline || hurry())) return server_->stats().exchanges == 0;
-  }
-  return true;
-}
 
 std::string serving::from_here() const {
   const auto listens = parse_endpoint(control_);
@@ -315,11 +205,6 @@ std::string serving::advertised() const {
   auto host = settings_.control.advertise;
   if (host.empty()) host = is_wildcard(listens->host) ? machine_name() : listens->host;
   return host_for_url(host) + ":" + std::to_string(listens->port);
-}
-
-std::string serving::url() const {
-  return (settings_.http.tls_cert.empty() ? "http://" : "https://") + host_for_url(host_) + ":" +
-         std::to_string(server_->local_port());
 }
 
 } // namespace godwit::main

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "main/http_front.hpp"
 #include "main/load_board.hpp"
 #include "main/loader.hpp"
 #include "main/parts.hpp"
@@ -8,12 +9,9 @@
 #include "main/tracing.hpp"
 
 #include <godwit/actors/cluster.hpp>
-#include <godwit/actors/http_gate.hpp>
-#include <godwit/actors/openai_edge.hpp>
 #include <godwit/protocols/expected.hpp>
 #include <godwit/runtime/actor_system.hpp>
 #include <godwit/transport/fabric.hpp>
-#include <godwit/transport/http/server.hpp>
 
 #include <chrono>
 #include <functional>
@@ -22,8 +20,6 @@
 #include <vector>
 
 namespace godwit::main {
-
-class http_files;
 
 /// Stands between an instance and the device that was made for it, on the loader's thread. Empty: nobody does.
 using device_watch = std::function<std::shared_ptr<gpu::executor>(std::shared_ptr<gpu::executor>)>;
@@ -46,9 +42,11 @@ public:
   /// Tells members that this process ends once what is open has ended.
   void end_soon();
   /// Refuses new requests and waits for running ones. `hurry` is asked a few times a second. False: cut off.
-  [[nodiscard]] bool drain(std::chrono::milliseconds timeout, const std::function<bool()>& hurry);
+  [[nodiscard]] bool drain(std::chrono::milliseconds timeout, const std::function<bool()>& hurry) {
+    return http_->drain(timeout, hurry);
+  }
   /// Goes on for so long, or until somebody is in a `hurry`, but tells who asks after its health that it ends.
-  void linger(std::chrono::milliseconds time, const std::function<bool()>& hurry);
+  void linger(std::chrono::milliseconds time, const std::function<bool()>& hurry) { http_->linger(time, hurry); }
   [[nodiscard]] load_board::sums load() const { return board_->all(); }
   /// Whether some instance does: what /health says, but for the end.
   [[nodiscard]] bool takes_requests() const { return cluster_->gate()->ready(); }
@@ -56,7 +54,7 @@ public:
   /// False: its actors have ended, by nobody's order of this process.
   [[nodiscard]] bool alive() const noexcept { return cluster_->alive(); }
 
-  [[nodiscard]] std::string url() const;
+  [[nodiscard]] std::string url() const { return http_->url(); }
   [[nodiscard]] std::string control() const { return control_; } ///< HOST:PORT, or empty
   /// The same as other machines know it.
   [[nodiscard]] std::string advertised() const;
@@ -74,7 +72,6 @@ private:
   [[nodiscard]] std::optional<start_error> open_ports();
   [[nodiscard]] std::optional<start_error> check_own_memory();
   [[nodiscard]] actors::node_options node_options(const gpu::model::model_directory& model);
-  [[nodiscard]] actors::edge_options edge_options(const gpu::model::model_directory& model);
 
   serve_settings settings_;
   actors::model_identity identity_;
@@ -84,7 +81,6 @@ private:
   device_watch watch_;
   std::string model_name_;
   std::uint32_t context_length_ = 0;
-  std::string host_;
   std::string control_;
   // In the order of their making; undone in the opposite one.
   runtime::metrics::registry metrics_;
@@ -95,13 +91,9 @@ private:
   std::shared_ptr<transport::disk> disk_;
   std::unique_ptr<runtime::actor_system> system_;
   std::unique_ptr<actors::cluster> cluster_;
-  std::unique_ptr<actors::openai_edge> edge_;
-  std::unique_ptr<actors::http_gate> gate_;
-  std::unique_ptr<transport::http::server> server_;
-  std::vector<runtime::metrics::registry::registration> server_metrics_;
+  std::unique_ptr<http_front> http_;
   std::vector<runtime::metrics::registry::registration> process_metrics_;
   std::vector<runtime::metrics::registry::registration> adapter_metrics_;
-  std::unique_ptr<http_files> files_;
 };
 
 } // namespace godwit::main
