@@ -198,6 +198,7 @@ void frontend::submit(submission& what) {
                                  r.request.stop.max_tokens);
   watch_deadline(id, r, what.timeout > nanoseconds{0} ? what.timeout : options_.request_timeout);
   r.placing = true;
+  if (options_.silence_max > nanoseconds{0} && !looks_for_forgotten_) start(look_for_forgotten());
   if (first != nullptr) {
     r.request.sibling = first->request.request;
     if (first->placing) {
@@ -236,10 +237,13 @@ task<void> frontend::place(protocols::request_id id) {
     // Once taken, a request is not turned away, whatever becomes of its instance, and does not compete for places with
     // those that are new.
     const bool taken_before = r->continues || !r->ownership.answer().empty() || r->placed != nanoseconds{0};
+    // By the clock of this head, which may be another one than when it came.
+    r->request.arrival_ns = (r->arrived + nanoseconds(topology_.ahead_ns)).count();
     dispatch_query query{static_cast<std::uint32_t>(r->request.prompt.size() + r->ownership.answer().size()),
                          r->request.stop.max_tokens, r->request.priority};
     query.execution_level = r->request.execution_level;
     query.arrival_ns = r->request.arrival_ns;
+    query.home = options_.home;
     query.begun = !r->ownership.answer().empty();
     query.expected_tokens = r->request.expected_tokens;
     query.ttft_ns = r->request.ttft_ns;
@@ -566,6 +570,7 @@ void frontend::take_one(protocols::token_update& update) {
         .debug("dropped an update of epoch {}: {}", update.epoch.value(), to_string(accepted.what));
     return;
   }
+  r->last_heard = now();
   if (!r->cached_known) {
     r->cached_known = true;
     r->cached_tokens = update.cached_tokens;
@@ -659,6 +664,33 @@ void frontend::orphan(protocols::request_id id) {
   ++counts_.redispatches_total;
   if (options_.metrics) options_.metrics->redispatches.increment();
   start(place(id));
+}
+
+task<void> frontend::look_for_forgotten() {
+  looks_for_forgotten_ = true;
+  while (!open_.empty() && !stopping_) {
+    co_await sleep_for(options_.silence_max);
+    const auto before = now() - options_.silence_max;
+    std::map<runtime::handle<llumlet_interface>, std::vector<std::pair<protocols::request_id, protocols::epoch>>>
+        silent;
+    for (const auto& [id, r] : open_)
+      if (!r.placing && r.owner && r.ownership.owner() && heard_last(r) <= before)
+        silent[r.owner].emplace_back(id, r.ownership.current_epoch());
+    for (const auto& [owner, asked] : silent) {
+      const auto known = co_await ask(owner, options_.ask_timeout, status_query{true});
+      if (!known) continue; // that it is gone is told otherwise
+      std::set<std::pair<protocols::request_id, protocols::epoch>> there;
+      for (const auto& one : known->requests) there.emplace(one.request, one.epoch);
+      for (const auto& [id, epoch] : asked) {
+        const auto* r = find(id);
+        const bool its = r != nullptr && !r->placing && r->owner == owner && r->ownership.current_epoch() == epoch;
+        if (!its || heard_last(*r) > before || there.contains({id, epoch})) continue;
+        options_.log.request(id).warning("instance {} does not know it any more", r->owner_instance.value());
+        orphan(id);
+      }
+    }
+  }
+  looks_for_forgotten_ = false;
 }
 
 void frontend::finish(protocols::request_id id, finish_reason reason) {

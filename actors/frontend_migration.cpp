@@ -71,6 +71,7 @@ protocols::claim_answer frontend::claim(protocols::claim_request& wish) {
   r->owner = entry->llumlet;
   r->owner_instance = entry->instance;
   r->owner_generation = entry->generation;
+  r->last_heard = now();
   if (first) {
     if (const auto begun = moving_.find({wish.request, wish.from}); begun != moving_.end())
       begun->second.claimed = begun->second.known.destination == wish.instance;
@@ -91,6 +92,7 @@ protocols::reclaim_answer frontend::reclaim(const protocols::reclaim_request& wi
   auto* r = find(wish.request);
   if (r == nullptr || r->placing) return {};
   if (const auto granted = r->ownership.reclaim(wish.from)) {
+    r->last_heard = now();
     note_ownership(wish.request, *granted, "reclaimed", r->owner_instance);
     return {answer::granted, *granted};
   }

@@ -113,6 +113,7 @@ void global_scheduler::feed(instance_books& books) {
   // Its numbers are the dispatcher's own, from 1.
   if (report.dispatched != protocols::load_report{}.dispatched)
     report.dispatched -= std::min(report.dispatched, dispatches_from_);
+  for (auto& [home, number] : report.dispatched_elsewhere) number -= std::min(number, dispatches_from_);
   std::erase_if(report.held_back, [this](std::uint64_t number) { return number <= dispatches_from_; });
   for (auto& number : report.held_back) number -= dispatches_from_;
   dispatcher_->report(report);
@@ -275,6 +276,7 @@ dispatch_decision global_scheduler::decide(const dispatch_query& query) {
   protocols::dispatch_demand demand;
   demand.tokens = query.prompt_tokens;
   demand.execution_level = query.execution_level;
+  demand.home = query.home;
   // Not where it has just failed to get to.
   if (query.failed == 0 || query.refused)
     demand.prefix = std::span(query.prefix).first(std::min(query.prefix.size(), protocols::prefix_marks_max));

@@ -27,6 +27,7 @@ runtime::behavior_of<llumlet_interface> llumlet::make_behavior() {
             scheduler_ = news.scheduler;
             review_mark(news);
             know_stores(news.stores);
+            know_homes(news.frontends);
             report_now(); // a new scheduler knows nothing of us
           },
           [this](status_query& query) { return status(query.with_requests); },
@@ -161,9 +162,14 @@ void llumlet::cancel(const protocols::cancel_request& order) {
 
 void llumlet::home_down(const home& whom) {
   options_.log.warning("a home is gone; dropping its requests");
+  drop_those([&whom](protocols::request_id, const auto& entry) { return entry.by == whom; });
+}
+
+template <class Which> void llumlet::drop_those(const Which& which) {
   std::vector<protocols::request_id> theirs;
   for (const auto& [id, entry] : homes_)
-    if (entry.by == whom) theirs.push_back(id);
+    if (which(id, entry)) theirs.push_back(id);
+  if (theirs.empty()) return;
   std::ranges::sort(theirs); // simulated runs must not depend on hashing
   for (const auto id : theirs) {
     planner_->cancel({id, protocols::epoch{~std::uint32_t{0}}});
@@ -171,6 +177,19 @@ void llumlet::home_down(const home& whom) {
   }
   wake();
   tell_when_drained();
+}
+
+// Whoever has asked before it was named is not among those that are gone. That a home's actor is down is heard as well,
+// but not where it came back in time for its handle to be taken for the one before.
+void llumlet::know_homes(const std::vector<frontend_entry>& named) {
+  std::set<std::uint16_t> now_named;
+  for (const auto& entry : named) now_named.insert(entry.home);
+  for (const auto home : named_homes_) {
+    if (now_named.contains(home)) continue;
+    dispatched_elsewhere_.erase(home);
+    drop_those([home](protocols::request_id id, const auto&) { return protocols::home_of(id) == home; });
+  }
+  named_homes_ = std::move(now_named);
 }
 
 void llumlet::wake() {
@@ -291,13 +310,16 @@ protocols::load_report llumlet::load() {
   report.generation = options_.generation;
   report.sequence = ++reports_;
   report.dispatched = dispatched_;
+  for (const auto& [from, number] : dispatched_elsewhere_) report.dispatched_elsewhere.emplace_back(from, number);
   auto& held = report.held_back;
   for (const auto* waiting : {&looking_, &fetching_})
     for (const auto& one : *waiting)
       if (one.dispatch != 0) held.push_back(one.dispatch);
   std::ranges::sort(held);
   if (constexpr auto most = protocols::load_report::held_back_max; held.size() > most) {
-    report.dispatched = held[most] - 1; // the rest, and what came after them, as if they were on their way
+    const auto counted = held[most] - 1; // the rest, and what came after them, as if they were on their way
+    report.dispatched = std::min(report.dispatched, counted);
+    for (auto& [from, number] : report.dispatched_elsewhere) number = std::min(number, counted);
     held.resize(most);
   }
   report.ready = planner_.has_value();

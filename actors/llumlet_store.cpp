@@ -111,7 +111,11 @@ task<void> llumlet::all_of(std::shared_ptr<store_round> round) {
 task<protocols::admission> llumlet::take_in(generate_order order) {
   const auto id = order.request.request;
   const auto epoch = order.request.epoch;
-  dispatched_ = std::max(dispatched_, order.dispatch); // whatever becomes of it
+  if (order.dispatch > 0) { // whatever becomes of it
+    const auto from = protocols::home_of(id);
+    auto& last = from == 0 ? dispatched_ : dispatched_elsewhere_[from];
+    last = std::max(last, order.dispatch);
+  }
   const auto& asked = order.request;
   const auto is_loaded = [this, &asked] { // in vain are they looked up who compute all of it, or are refused
     const auto& settings = planner_->settings();

@@ -155,7 +155,7 @@ std::optional<dispatch_choice> dispatcher::pick(const dispatch_demand& demand) {
   load.levels = bit_of(demand.execution_level);
   if (((report.execution_levels | books.picked.levels) & load.levels) == 0) load.headroom = headroom_of(demand, report);
   choice.number = ++picks_;
-  books.add(choice.number, load, place_there(found.best, demand, standing::own));
+  books.add(choice.number, demand.home, load, place_there(found.best, demand, standing::own));
   places_[found.best].picked_last = picks_;
   refresh(found.best);
   return choice;
@@ -184,7 +184,8 @@ void dispatcher::account::forget() noexcept {
   count = 0;
 }
 
-void dispatcher::account::add(std::uint64_t number, const picked_load& load, const queue_place& place) noexcept {
+void dispatcher::account::add(std::uint64_t number, std::uint16_t home, const picked_load& load,
+                              const queue_place& place) noexcept {
   picked += load;
   if (count < on_way.size()) {
     on_way[count] = {};
@@ -195,6 +196,7 @@ void dispatcher::account::add(std::uint64_t number, const picked_load& load, con
   last.first_place = std::min(last.first_place, place);
   last.last_place = std::max(last.last_place, place);
   last.number = number;
+  last.home = home;
   last.load += load;
   last.reports = 0;
 }
@@ -245,7 +247,7 @@ void dispatcher::account::settle(const load_report& report) noexcept {
   std::uint32_t kept = 0;
   for (std::uint32_t i = 0; i < count; ++i) {
     auto one = on_way[i];
-    if (one.number <= report.dispatched) {
+    if (one.number <= report.dispatched_of(one.home)) {
       const auto held = std::ranges::count_if(
           report.held_back, [&](std::uint64_t number) { return one.first <= number && number <= one.number; });
       if (held == 0) continue;

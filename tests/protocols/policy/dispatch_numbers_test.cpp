@@ -86,6 +86,25 @@ TEST(DispatchNumbers, WhatAnInstanceHoldsBackCountsHoweverManyReportsCome) {
   EXPECT_EQ(policy->picked(instance_id{1}), dispatcher::picked_load{});
 }
 
+// What a front end further away was told to send there comes behind what is decided later.
+TEST(DispatchNumbers, OfEachHomeThoseCountThatHaveCome) {
+  const auto policy = make_dispatcher("least_requests");
+  policy->report(idle(1, 1, 0));
+  for (const std::uint16_t home : {7, 7, 0, 9}) ASSERT_TRUE(policy->pick({.tokens = 15, .home = home}));
+  auto r = load_of(1, 1, 1, 2); // the head's, the third one
+  r.dispatched = 3;
+  policy->report(r);
+  EXPECT_EQ(policy->picked(instance_id{1}).requests, 3U);
+  r = load_of(1, 3, 3, 3);
+  r.dispatched = 3;
+  r.dispatched_elsewhere = {{7, 1}, {9, 4}};
+  policy->report(r);
+  EXPECT_EQ(policy->picked(instance_id{1}).requests, 1U);
+  r = load_of(1, 3, 3, 4); // one that does not say
+  policy->report(r);
+  EXPECT_EQ(policy->picked(instance_id{1}), dispatcher::picked_load{});
+}
+
 // More are on their way than there are entries for: of some it is not known which are held back.
 TEST(DispatchNumbers, OfManyAsManyCountAsAreHeldBack) {
   const auto policy = make_dispatcher("least_requests");

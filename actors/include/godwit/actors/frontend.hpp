@@ -62,6 +62,10 @@ struct frontend_options {
   std::chrono::nanoseconds retry_pause_max{std::chrono::milliseconds(200)};
   /// Owners in a row that bring no token, before the client gets an error; in all at most 16 times as many.
   std::uint32_t attempts_max = 16;
+  /// An owner from which nothing has come of a request for so long is asked whether it has it still; one that has not
+  /// loses it. For front ends that come back to instances which may have taken them for dead. 0: nobody is asked; a
+  /// member's then has 5 s.
+  std::chrono::nanoseconds silence_max{0};
   /// From a request's arrival to its end, where its client says nothing. 0: none.
   std::chrono::nanoseconds request_timeout{0};
   /// Of requests whose clients say nothing else; whether they may be refused is for all. `ttft_ns` counts from the
@@ -138,6 +142,7 @@ private:
     nanoseconds first_step{0};
     nanoseconds first_token{0};
     nanoseconds last_token{0};
+    nanoseconds last_heard{0}; ///< from its owner
     nanoseconds placed{0};     ///< when an instance took it, the last one that did
     nanoseconds dispatched{0}; ///< when it was sent there
     nanoseconds expected{0};   ///< from then to its next token; 0: nobody knew
@@ -211,6 +216,11 @@ private:
   void correct(protocols::migration_report& report);
   void note(protocols::migration_report report);
   void orphan(protocols::request_id id);
+  /// Asks owners that say nothing (`silence_max`), as long as there are requests.
+  runtime::async::task<void> look_for_forgotten();
+  [[nodiscard]] static nanoseconds heard_last(const open_request& r) noexcept {
+    return std::max(r.placed, r.last_heard);
+  }
   void adopt(topology news);
 
   /// Finds an owner for a request, however often it takes, until its deadline.
@@ -269,6 +279,7 @@ private:
   std::map<protocols::request_id, open_request> open_;             // ordered: simulated runs must not depend on hashing
   std::unordered_map<protocols::request_id, open_request*> by_id_; ///< the same
   std::unordered_map<const answer_sink*, protocols::request_id> by_sink_;
+  bool looks_for_forgotten_ = false;
   std::unordered_map<std::string, std::vector<protocols::request_id>> by_client_; ///< several for several prompts
   std::set<std::pair<nanoseconds, protocols::request_id>> deadlines_;
   bool stopping_ = false;

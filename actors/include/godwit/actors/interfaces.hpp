@@ -107,16 +107,31 @@ struct store_entry {
   auto fields() { return std::tie(id, shard); }
 };
 
+/// The front end of a process that has joined the head.
+struct frontend_entry {
+  std::uint16_t home = 0; ///< its number (protocols::home_of), which no other front end of the cluster has
+  runtime::handle<frontend_interface> frontend;
+  frontend_entry() = default;
+  frontend_entry(std::uint16_t number, runtime::handle<frontend_interface> who)
+      : home(number), frontend(std::move(who)) {}
+  friend bool operator==(const frontend_entry&, const frontend_entry&) = default;
+  auto fields() { return std::tie(home, frontend); }
+};
+
 /// Who is there. The node tells it to everybody whenever it changes; an older version never replaces a newer one.
 struct topology {
   std::uint64_t version = 0;
   instance_list instances; ///< by id; without those that are stopped by order
   runtime::handle<scheduler_interface> scheduler;
-  runtime::handle<frontend_interface> frontend;
+  runtime::handle<frontend_interface> frontend; ///< the head's; for clients of another process: that process's own
   std::uint32_t ordered = 0;       ///< instances that autoscaling has ordered and that are not among these yet
   bool ends = false;               ///< the head was told to end: no instance comes any more
   bool hands_over = true;          ///< prefill instances do, by the policies in force; where not, all are as mixed
   std::vector<store_entry> stores; ///< by id; at most kv_store_settings::shards_max
+  std::vector<frontend_entry> frontends; ///< of other processes, by home; at most node_options::frontends_max
+  /// What the head's clock shows beyond that of a front end's own process, to which its member says so: arrivals of all
+  /// homes are told by that clock, or queues would go by the ages of processes.
+  std::int64_t ahead_ns = 0;
 
   topology() = default;
   [[nodiscard]] const instance_entry* find(protocols::instance_id id) const noexcept {
@@ -124,7 +139,9 @@ struct topology {
                                      [](const instance_entry& e, protocols::instance_id i) { return e.instance < i; });
     return at != instances.end() && at->instance == id ? &*at : nullptr;
   }
-  auto fields() { return std::tie(version, instances, scheduler, frontend, ordered, ends, hands_over, stores); }
+  auto fields() {
+    return std::tie(version, instances, scheduler, frontend, ordered, ends, hands_over, stores, frontends, ahead_ns);
+  }
 };
 
 /// Asks an instance to get its model ready; answered when it is.
@@ -168,7 +185,8 @@ struct dispatch_query {
   std::uint32_t answer_tokens_max = 0;
   std::int32_t priority = 0;
   std::uint8_t execution_level = 0;
-  std::int64_t arrival_ns = 0; ///< of the request, at its home
+  std::int64_t arrival_ns = 0; ///< of the request at its home, by the head's clock
+  std::uint16_t home = 0;
   /// The last decision for this request, which came to nothing: it did not get there. 0: none, or it did.
   std::uint64_t failed = 0;
   protocols::instance_id failed_at;
@@ -185,8 +203,8 @@ struct dispatch_query {
   dispatch_query(std::uint32_t prompt, std::uint32_t answer_max, std::int32_t level)
       : prompt_tokens(prompt), answer_tokens_max(answer_max), priority(level) {}
   auto fields() {
-    return std::tie(prompt_tokens, answer_tokens_max, priority, execution_level, arrival_ns, failed, failed_at, refused,
-                    prefix, objectives, begun, expected_tokens, ttft_ns);
+    return std::tie(prompt_tokens, answer_tokens_max, priority, execution_level, arrival_ns, home, failed, failed_at,
+                    refused, prefix, objectives, begun, expected_tokens, ttft_ns);
   }
 };
 

@@ -132,6 +132,10 @@ private:
   [[nodiscard]] protocols::admission admit(generate_order order, std::uint32_t stored, held_adapter adapter);
   void cancel(const protocols::cancel_request& order);
   void home_down(const home& whom);
+  /// Requests of which nobody wants the tokens any more.
+  template <class Which> void drop_those(const Which& which);
+  /// Those of other processes that the head names now.
+  void know_homes(const std::vector<frontend_entry>& named);
   void settle(protocols::step_effects effects);
   void note_home(protocols::request_id id, const home& whom, held_adapter adapter);
   void forget_home(protocols::request_id id);
@@ -340,7 +344,9 @@ private:
   runtime::handle<scheduler_interface> scheduler_;
   std::uint64_t topology_version_ = 0;
   std::uint64_t reports_ = 0;
-  std::uint64_t dispatched_ = 0; ///< number of the last dispatch that came
+  std::uint64_t dispatched_ = 0; ///< number of the last dispatch that came from the head's front end
+  std::map<std::uint16_t, std::uint64_t> dispatched_elsewhere_; ///< of those that came from others, by home
+  std::set<std::uint16_t> named_homes_;                         ///< by the last topology
   std::chrono::nanoseconds last_report_{0};
   std::chrono::nanoseconds started_{0};
   std::uint32_t steps_ = 0; ///< run_steps that run

@@ -12,6 +12,17 @@
 
 namespace godwit::protocols {
 
+/// The last dispatch of a front end that reached an instance.
+struct home_dispatches {
+  std::uint16_t home = 0;
+  std::uint64_t number = 0;
+
+  home_dispatches() = default;
+  home_dispatches(std::uint16_t from, std::uint64_t last) noexcept : home(from), number(last) {}
+  friend bool operator==(const home_dispatches&, const home_dispatches&) = default;
+  auto fields() { return std::tie(home, number); }
+};
+
 /// What a llumlet tells the global scheduler about its instance. Gauges unless named `total`, which count up over one
 /// generation.
 struct load_report {
@@ -50,9 +61,10 @@ struct load_report {
   step_pace pace;
   /// Instances of the same kind can take over each other's KV. One without a way to move blocks has a kind of its own.
   std::uint64_t kv_kind = 0;
-  /// Number of the last dispatch that reached the instance: the report counts those up to it, and none after it. All
-  /// bits set: it does not say, and is taken to count all.
+  /// Number of the last dispatch of the head's front end that reached the instance: the report counts those up to it,
+  /// and none after it. All bits set: it does not say, and is taken to count all.
   std::uint64_t dispatched = ~std::uint64_t{0};
+  std::vector<home_dispatches> dispatched_elsewhere; ///< the same of other front ends, by home; absent: none came
   /// Of the dispatches up to that, those that it does not count yet: they wait for an adapter, or for the KV store's
   /// word. Ascending.
   std::vector<std::uint64_t> held_back;
@@ -83,18 +95,25 @@ struct load_report {
   load_report(instance_id id, std::uint64_t instance_generation, std::uint64_t report_sequence, bool is_ready)
       : instance(id), generation(instance_generation), sequence(report_sequence), ready(is_ready) {}
   [[nodiscard]] bool takes_requests() const noexcept { return ready && !terminating; }
+  /// Of those of this home.
+  [[nodiscard]] std::uint64_t dispatched_of(std::uint16_t home) const noexcept {
+    if (home == 0 || dispatched == ~std::uint64_t{0}) return dispatched;
+    for (const auto& [from, number] : dispatched_elsewhere)
+      if (from == home) return number;
+    return 0;
+  }
   [[nodiscard]] std::uint64_t places_taken() const noexcept { return std::uint64_t{running} + places_kept; }
   friend bool operator==(const load_report&, const load_report&) = default;
   auto fields() {
-    return std::tie(instance, generation, sequence, ready, terminating, role, blocks_total, blocks_used, blocks_cached,
-                    waiting, waiting_max, running, running_max, decoding, places_kept, migrating, queued_blocks,
-                    outstanding_blocks, waiting_blocks, headroom_blocks, headroom_profiled, execution_levels,
-                    prefill_tokens, prefill_pairs, order, queue, step_tokens, pace, kv_kind, dispatched, held_back,
-                    swap_blocks, swap_blocks_used, swapped, steps_total, preemptions_total, swaps_total,
-                    swapped_out_tokens_total, swapped_in_tokens_total, prefix_query_tokens_total,
-                    prefix_hit_tokens_total, store_query_tokens_total, store_hit_tokens_total, prompt_tokens_total,
-                    prompt_ns_total, generated_tokens_total, drafts_total, draft_tokens_total, accepted_tokens_total,
-                    model_draft_tokens_total, model_accepted_tokens_total, drafting_ns_total);
+    return std::tie(
+        instance, generation, sequence, ready, terminating, role, blocks_total, blocks_used, blocks_cached, waiting,
+        waiting_max, running, running_max, decoding, places_kept, migrating, queued_blocks, outstanding_blocks,
+        waiting_blocks, headroom_blocks, headroom_profiled, execution_levels, prefill_tokens, prefill_pairs, order,
+        queue, step_tokens, pace, kv_kind, dispatched, dispatched_elsewhere, held_back, swap_blocks, swap_blocks_used,
+        swapped, steps_total, preemptions_total, swaps_total, swapped_out_tokens_total, swapped_in_tokens_total,
+        prefix_query_tokens_total, prefix_hit_tokens_total, store_query_tokens_total, store_hit_tokens_total,
+        prompt_tokens_total, prompt_ns_total, generated_tokens_total, drafts_total, draft_tokens_total,
+        accepted_tokens_total, model_draft_tokens_total, model_accepted_tokens_total, drafting_ns_total);
   }
 };
 

@@ -122,19 +122,35 @@ struct store_status {
   auto fields() { return std::tie(node, report); }
 };
 
+/// One front end: of the head's process, or of a process that has joined it.
+struct frontend_status {
+  std::string node; ///< its process
+  std::uint16_t home = 0;
+  bool answers = false; ///< otherwise it is starting, or did not say how it stands in time
+  std::uint64_t requests_open = 0;
+  std::uint64_t requests_finished_total = 0;
+  std::uint64_t requests_failed_total = 0;
+
+  frontend_status() = default;
+  frontend_status(std::string process, std::uint16_t number) : node(std::move(process)), home(number) {}
+  friend bool operator==(const frontend_status&, const frontend_status&) = default;
+  auto fields() { return std::tie(node, home, answers, requests_open, requests_finished_total, requests_failed_total); }
+};
+
 struct cluster_status {
   std::string version;
   std::string model;
   scheduling_status scheduling;
   std::int64_t uptime_ns = 0;
-  std::uint64_t requests_open = 0; ///< at the homes
+  std::uint64_t requests_open = 0; ///< at all homes together, as those that follow
   std::uint64_t requests_finished_total = 0;
   std::uint64_t requests_failed_total = 0;
   std::uint64_t redispatches_total = 0; ///< requests that changed owner because theirs was lost
   std::uint64_t moves_total = 0;        ///< ... by live migration
   std::vector<instance_status> instances;
-  std::vector<store_status> stores;     ///< shards of the KV store; of each what it last told the head
-  std::vector<instance_status> stopped; ///< those that could be started, by id; only id, node and state are known
+  std::vector<store_status> stores;       ///< shards of the KV store; of each what it last told the head
+  std::vector<instance_status> stopped;   ///< those that could be started, by id; only id, node and state are known
+  std::vector<frontend_status> frontends; ///< the head's first
 
   cluster_status() = default;
   cluster_status(std::string program_version, std::string model_name, std::int64_t up_ns, std::uint64_t open,
@@ -146,7 +162,7 @@ struct cluster_status {
   friend bool operator==(const cluster_status&, const cluster_status&) = default;
   auto fields() {
     return std::tie(version, model, scheduling, uptime_ns, requests_open, requests_finished_total,
-                    requests_failed_total, redispatches_total, moves_total, instances, stores, stopped);
+                    requests_failed_total, redispatches_total, moves_total, instances, stores, stopped, frontends);
   }
 };
 

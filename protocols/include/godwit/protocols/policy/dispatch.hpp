@@ -25,6 +25,7 @@ namespace godwit::protocols {
 struct dispatch_demand {
   std::uint32_t tokens = 0; ///< prompt and answer so far
   std::uint8_t execution_level = 0;
+  std::uint16_t home = 0; ///< that sends it: orders of one come in the order of their picks
   /// Blocks that this level keeps free around it; empty: what each instance found by profiling itself.
   std::optional<std::uint32_t> headroom = 0;
   /// The beginnings of its prompt (kv/prefix_marks.hpp); empty: nobody looks for them. Valid while the call lasts.
@@ -186,6 +187,7 @@ private:
   struct on_the_way {
     std::uint64_t first = 0;
     std::uint64_t number = 0; ///< of the last one
+    std::uint16_t home = 0;   ///< that sends the last one
     picked_load load;
     std::uint32_t reports = 0; ///< that came since and do not count it
     queue_place first_place;   ///< in their instance's queue
@@ -210,7 +212,7 @@ private:
     std::uint32_t count = 0;
     std::array<on_the_way, 8> on_way{}; ///< oldest first; a burst has fewer between two reports
     void forget() noexcept;
-    void add(std::uint64_t number, const picked_load& load, const queue_place& place) noexcept;
+    void add(std::uint64_t number, std::uint16_t home, const picked_load& load, const queue_place& place) noexcept;
     [[nodiscard]] picked_load before(const queue_place& place) const noexcept;
     void take_back(std::uint64_t number, const picked_load& one) noexcept;
     /// Those that this report counts are its own now.
