@@ -18,6 +18,11 @@ namespace {
 
 std::int64_t milliseconds_of(nanoseconds t) { return std::chrono::duration_cast<std::chrono::milliseconds>(t).count(); }
 
+/// The number of a process's front end: 1 to 0xFFFE, since 0 is the head's and the last one nobody's.
+std::uint16_t home_of_process(std::uint64_t key) {
+  return static_cast<std::uint16_t>(1 + key % (protocols::nobodys_home - 1U));
+}
+
 } // namespace
 
 nanoseconds longer_pause(nanoseconds before, nanoseconds least, nanoseconds most) {
@@ -30,7 +35,7 @@ member::member(runtime::actor_context context, member_options options) : actor(c
   pairs_.resize(options_.capacity);
   for (std::size_t i = 0; i < pairs_.size(); ++i) pairs_[i].role = protocols::role_at(options_.roles, i);
   host()
-      .register_interfaces<node_interface, llumlet_interface, scheduler_interface, home_interface,
+      .register_interfaces<node_interface, llumlet_interface, scheduler_interface, home_interface, frontend_interface,
                            source_coordinator_interface, destination_coordinator_interface, kv_store_interface>();
 }
 
@@ -38,6 +43,10 @@ runtime::behavior_of<member_interface> member::make_behavior() {
   options_.key = runtime::trace::input<std::uint64_t>("member.key", [&] { return options_.key; });
   options_.address = runtime::trace::input<std::string>("member.address", [&] { return options_.address; });
   spawn_store();
+  if (options_.frontend) {
+    home_ = home_of_process(options_.key);
+    spawn_frontend();
+  }
   start(join_until_joined());
   return {[this](instance_ready& news) { mark_ready(news); },
           [this](instance_failed& news) { start_failed(news); },
@@ -58,6 +67,7 @@ runtime::behavior_of<member_interface> member::make_behavior() {
 }
 
 void member::on_stop() {
+  stop_frontend(); // first, so that clients hear of the end
   if (head_) tell(head_, leave_cluster{options_.key});
   for (auto& p : pairs_) stop_pair(p, runtime::stop_reason::shutdown);
   if (store_) stop(store_);
@@ -106,6 +116,9 @@ task<expected<join_answer>> member::join() {
   head_watch_ = monitor(head_, [this, membership](runtime::stop_reason why) { head_down(membership, why); });
   auto request = join_cluster{options_.version,  options_.key,   options_.address,
                               options_.capacity, options_.model, runtime::handle<member_interface>{self()}};
+  request.home = home_;
+  asked_ = now();
+  if (options_.frontend) request.execution_levels = options_.frontend->execution_levels;
   auto answer = co_await ask(head_, options_.ask_timeout, std::move(request));
   if (membership != membership_ || !head_)
     co_return runtime::async::error{runtime::async::error_code::down, "the head went down while it was asked"};
@@ -113,6 +126,8 @@ task<expected<join_answer>> member::join() {
     if (!answer) tell(head_, leave_cluster{options_.key}); // it may have taken us in for all we know
     demonitor(head_watch_);
     head_ = {};
+    declare_all_down(); // of what it told before
+    tell_frontend();
   }
   co_return answer;
 }
@@ -120,7 +135,15 @@ task<expected<join_answer>> member::join() {
 void member::take_up(const join_answer& answer) {
   state_.joined = true;
   state_.first = answer.first;
+  head_ahead_ = nanoseconds(answer.clock_ns) - (asked_ + now()) / 2;
   try {
+    if (options_.frontend && answer.home != home_) { // what ids its requests have another one's may have, too
+      options_.log.warning("another front end has the number {} of this one, which starts anew as {}", home_,
+                           answer.home);
+      stop_frontend();
+      home_ = answer.home;
+      start_frontend();
+    }
     for (std::size_t i = 0; i < pairs_.size(); ++i) {
       auto& p = pairs_[i];
       p.generation = std::max(p.generation, answer.generation_floor);
@@ -135,6 +158,8 @@ void member::take_up(const join_answer& answer) {
     demonitor(head_watch_);
     const auto head = std::exchange(head_, {});
     tell(head, leave_cluster{options_.key});
+    declare_all_down();
+    tell_frontend();
     throw;
   }
   state_.failures = 0;
@@ -150,20 +175,30 @@ void member::head_down(std::uint64_t membership, runtime::stop_reason reason) {
   head_ = {};
   const bool drops_all = was_joined && !retiring_; // otherwise `join` sees it
   if (drops_all) start(join_until_joined());       // before anything that may fail
-  // The way to them was by this head. Their old handles would have none by the next one.
+  declare_all_down();
+  tell_frontend();
+  if (!drops_all) return;
+  for (auto& p : pairs_) stop_pair(p, runtime::stop_reason::killed);
+  if (pairs_.empty())
+    options_.log.warning("the head is gone ({}); requests wait for it, joining again", to_string(reason));
+  else
+    options_.log.warning("the head is gone ({}); its requests are dropped, joining again", to_string(reason));
+  tell_state();
+}
+
+void member::declare_all_down() {
   for (const auto& other : topology_.instances)
     if (other.llumlet) host().declare_down(other.llumlet);
   for (const auto& other : topology_.stores)
     if (other.shard != store_) host().declare_down(other.shard);
-  topology_ = {};
-  if (!drops_all) return;
-  for (auto& p : pairs_) stop_pair(p, runtime::stop_reason::killed);
-  options_.log.warning("the head is gone ({}); its requests are dropped, joining again", to_string(reason));
-  tell_state();
+  for (const auto& other : topology_.frontends)
+    if (other.frontend != frontend_) host().declare_down(other.frontend);
+  topology_ = {}; // their old handles will have no way by the next head
 }
 
 task<void> member::leave() {
   retiring_ = true;
+  stop_frontend();
   if (head_) {
     const auto head = head_;
     const auto told = co_await ask(head, options_.ask_timeout, leave_cluster{options_.key});
@@ -189,9 +224,13 @@ void member::pass_on(const topology& news) {
   for (const auto& before : topology_.stores)
     if (before.shard != store_ && std::ranges::find(news.stores, before) == news.stores.end())
       host().declare_down(before.shard);
+  for (const auto& before : topology_.frontends)
+    if (before.frontend != frontend_ && std::ranges::find(news.frontends, before) == news.frontends.end())
+      host().declare_down(before.frontend);
   topology_ = news;
   for (const auto& p : pairs_)
     if (p.llumlet) tell(p.llumlet, news);
+  tell_frontend();
 }
 
 void member::tell_state() {
@@ -212,6 +251,7 @@ void member::tell_state() {
   if (state_.head) {
     member_news news{options_.key, ++news_, state_.pairs};
     news.store = store_;
+    news.frontend = frontend_;
     tell(head_, std::move(news));
     if (store_) tell(head_, store_news{options_.key, store_report_});
   }
@@ -396,6 +436,80 @@ task<void> member::respawn_store() {
     }
   }
   tell_state();
+}
+
+// --- the front end
+
+void member::spawn_frontend() {
+  frontend_started_ = now();
+  auto options = *options_.frontend;
+  options.home = home_;
+  // Request ids of a dead front end must not come again: instances may still run them.
+  options.incarnation = frontend_starts_++;
+  if (options.silence_max == nanoseconds{0}) options.silence_max = std::chrono::seconds(5);
+  frontend_ = spawn<frontend>(std::move(options));
+  frontend_watch_ = monitor(frontend_, [this](runtime::stop_reason reason) {
+    frontend_ = {};
+    if (retiring_) return;
+    frontend_pause_ = now() - frontend_started_ >= options_.settled_after
+                          ? longer_pause({}, options_.backoff_min, options_.backoff_max)
+                          : longer_pause(frontend_pause_, options_.backoff_min, options_.backoff_max);
+    start(respawn_frontend()); // before anything that may fail
+    options_.log.error("the front end is down ({}); restart in {} ms", to_string(reason),
+                       milliseconds_of(frontend_pause_));
+    tell_frontend();
+    tell_state();
+  });
+  tell_frontend();
+}
+
+void member::start_frontend() {
+  try {
+    spawn_frontend();
+  } catch (...) {
+    if (frontend_) stop(std::exchange(frontend_, {})); // nobody watches it
+    report_caught(context(), "the front end cannot be started");
+    frontend_pause_ = longer_pause(frontend_pause_, options_.backoff_min, options_.backoff_max);
+    start(respawn_frontend());
+  }
+}
+
+task<void> member::respawn_frontend() {
+  for (;; frontend_pause_ = longer_pause(frontend_pause_, options_.backoff_min, options_.backoff_max)) {
+    co_await sleep_for(frontend_pause_);
+    if (retiring_ || frontend_) co_return; // with another number meanwhile
+    try {
+      spawn_frontend();
+      break;
+    } catch (...) {
+      if (frontend_) stop(std::exchange(frontend_, {})); // nobody watches it
+      report_caught(context(), "the front end cannot be started");
+    }
+  }
+  tell_state();
+}
+
+void member::stop_frontend() {
+  if (!frontend_) return;
+  demonitor(frontend_watch_);
+  stop(std::exchange(frontend_, {}));
+  tell_frontend();
+}
+
+// Nobody is there as long as the others have not been told of it: what it then asked of them, and who heard of its end,
+// would not be known to each other. And a head that ends is not the end of this process, which waits for the next one.
+void member::tell_frontend() {
+  if (!options_.frontend) return;
+  const bool known =
+      frontend_ && state_.joined &&
+      std::ranges::find(topology_.frontends, frontend_entry{home_, frontend_}) != topology_.frontends.end();
+  auto news = known ? topology_ : topology{};
+  news.version = ++told_version_;
+  news.frontend = frontend_;
+  news.ends = false;
+  news.ahead_ns = head_ahead_.count();
+  if (frontend_) tell(frontend_, news);
+  if (options_.on_topology) tell_watcher(context(), "on_topology", [&] { options_.on_topology(news); });
 }
 
 // --- by order of the head

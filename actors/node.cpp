@@ -19,8 +19,8 @@ node::node(runtime::actor_context context, node_options options)
   if (patience == nanoseconds{0}) patience = options_.llumlet.migration.settings.told_within();
   // Members' actors speak these, and perhaps none of them is spawned here.
   host()
-      .register_interfaces<member_interface, llumlet_interface, instance_interface, source_coordinator_interface,
-                           destination_coordinator_interface, kv_store_interface>();
+      .register_interfaces<member_interface, llumlet_interface, instance_interface, frontend_interface,
+                           source_coordinator_interface, destination_coordinator_interface, kv_store_interface>();
 }
 
 runtime::behavior_of<node_interface> node::make_behavior() {
@@ -184,6 +184,7 @@ topology node::view() const {
   for (const auto& m : members_) {
     if (!m.member) continue;
     if (m.store && out.stores.size() < kv_store_settings::shards_max) out.stores.emplace_back(m.key, m.store);
+    if (m.frontend) out.frontends.emplace_back(m.home, m.frontend);
     for (std::uint32_t i = 0; i < m.instances; ++i) {
       const auto& p = m.pairs[i];
       if (p.stopped) continue;
@@ -196,6 +197,7 @@ topology node::view() const {
   }
   out.instances = std::move(instances);
   std::ranges::sort(out.stores, {}, &store_entry::id);
+  std::ranges::sort(out.frontends, {}, &frontend_entry::home);
   out.ordered = provisioning_.ordered();
   out.ends = provisioning_.ends();
   out.hands_over = scheduler_ && options_.scheduler.policies.hands_over(); // who would say what goes where?
@@ -207,10 +209,36 @@ task<protocols::migration_report> node::migrate(migrate_request order) {
   refusal.request = order.request;
   refusal.destination = order.to;
   refusal.reason = protocols::migration_reason::home_lost;
-  if (!frontend_) co_return refusal;
-  auto report =
-      co_await ask(frontend_, options_.frontend.migration_timeout + options_.frontend.ask_timeout, std::move(order));
+  const bool by_name = !order.client_id.empty();
+  auto candidates = homes_of(order.request, by_name);
+  if (candidates.size() > 1) { // the one that has it; where nobody says so, the first one tells why it is not moved
+    for (auto& home : candidates) {
+      const auto known =
+          co_await ask(home.frontend, options_.frontend.ask_timeout, history_query{order.request, order.client_id});
+      if (!known || !known->found || known->ended) continue;
+      std::swap(home, candidates.front());
+      break;
+    }
+  }
+  if (candidates.empty()) co_return refusal;
+  auto report = co_await ask(candidates.front().frontend,
+                             options_.frontend.migration_timeout + options_.frontend.ask_timeout, std::move(order));
   co_return report ? std::move(*report) : refusal;
+}
+
+std::vector<node::known_home> node::homes() const {
+  std::vector<known_home> out{{options_.address, options_.frontend.home, frontend_}};
+  for (const auto& m : members_)
+    if (m.member && m.home != 0) out.push_back({m.address, m.home, m.frontend});
+  return out;
+}
+
+std::vector<node::known_home> node::homes_of(protocols::request_id request, bool by_name) const {
+  auto out = homes();
+  std::erase_if(out, [&](const known_home& one) {
+    return !one.frontend || (!by_name && one.home != protocols::home_of(request));
+  });
+  return out;
 }
 
 // The first at once; what follows it in a burst, as when a thousand processes join, is told together as soon as the
@@ -236,7 +264,7 @@ void node::announce_now() {
   if (frontend_) tell(frontend_, news);
   if (scheduler_) tell(scheduler_, news);
   for (const auto& m : members_)
-    if (m.member) tell(m.member, news); // and they their llumlets
+    if (m.member) tell(m.member, news); // and they their llumlets and front ends
   if (options_.on_topology) tell_watcher(context(), "on_topology", [&] { options_.on_topology(news); });
   if (options_.metrics)
     options_.metrics->members.set(static_cast<double>(

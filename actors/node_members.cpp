@@ -17,6 +17,18 @@ constexpr std::size_t remembered_max = 4096;
 /// Of a member that was told to end, and says so.
 constexpr std::string_view leaves = "it leaves";
 
+std::string in_words(const std::vector<std::string>& names) {
+  std::string out;
+  for (const auto& name : names) out += (out.empty() ? "" : ", ") + name;
+  return out;
+}
+
+std::string what_it_brings(std::uint32_t instances, protocols::instance_id first, bool frontend) {
+  if (instances == 0) return "a front end";
+  return std::to_string(instances) + " instances from id " + std::to_string(first.value()) +
+         (frontend ? " and a front end" : "");
+}
+
 template <class Act> void each(protocols::store_report& sum, protocols::store_report with, Act act) {
   std::apply([&](auto&... to) { std::apply([&](auto&... from) { (act(to, from), ...); }, with.fields()); },
              sum.fields());
@@ -134,11 +146,17 @@ std::string node::refuse(const join_cluster& wish) const {
   if (wish.version != options_.version)
     return "the head is godwit " + options_.version + ", the member godwit " + wish.version;
   if (wish.key == own_key && wish.member != own_member_) return "the member has the key of the head's own";
-  if (wish.instances == 0 || wish.instances > options_.member_instances_max)
-    return "a member brings 1 to " + std::to_string(options_.member_instances_max) + " instances, this one " +
-           std::to_string(wish.instances);
+  if ((wish.instances == 0 && wish.home == 0) || wish.instances > options_.member_instances_max)
+    return "a member brings 1 to " + std::to_string(options_.member_instances_max) +
+           " instances, or a front end; this one brings " + std::to_string(wish.instances);
   const auto& ours = options_.identity;
-  const auto& theirs = wish.model;
+  auto theirs = wish.model;
+  if (wish.instances == 0) { // a front end alone has no KV, and drafts nothing
+    if (theirs.fingerprint == ours.fingerprint.substr(0, ours.fingerprint.find('+')))
+      theirs.fingerprint = ours.fingerprint;
+    theirs.kv_type = ours.kv_type;
+    theirs.kv_block_bytes = ours.kv_block_bytes;
+  }
   if (theirs.fingerprint != ours.fingerprint) {
     const bool drafts = (ours.fingerprint + theirs.fingerprint).find('+') != std::string::npos;
     return "the head serves another model ('" + options_.model + "', fingerprint " + ours.fingerprint +
@@ -150,18 +168,38 @@ std::string node::refuse(const join_cluster& wish) const {
   if (theirs.context_length != ours.context_length)
     return "the head serves a context of " + std::to_string(ours.context_length) + " tokens, the member " +
            std::to_string(theirs.context_length) + "; give both the same --model-context-max";
-  std::size_t present = 0, instances = 0;
+  std::size_t present = 0, instances = 0, fronts = 0;
   for (const auto& m : members_) {
     if (!m.member || m.key == wish.key) continue;
     ++present;
     instances += m.instances;
+    if (m.home != 0) ++fronts;
   }
   if (present >= options_.members_max)
     return "the cluster has " + std::to_string(options_.members_max) + " members and takes no more";
   if (instances + wish.instances > options_.instances_max)
     return "the cluster has " + std::to_string(instances) + " instances and takes no more than " +
            std::to_string(options_.instances_max) + ", this member brings " + std::to_string(wish.instances);
+  if (wish.home != 0 && wish.execution_levels != options_.frontend.execution_levels)
+    return "the head has the execution priorities " + in_words(options_.frontend.execution_levels) +
+           ", the front end " + in_words(wish.execution_levels) + "; give both the same scheduler.execution";
+  if (wish.home != 0 && fronts >= options_.frontends_max)
+    return "the cluster has " + std::to_string(options_.frontends_max) +
+           " front ends beside the head's and takes no more";
   return {};
+}
+
+// Processes draw theirs, so that it stays the same when another head comes, whichever of them finds that first. As good
+// as never do two draw the same.
+std::uint16_t node::home_for(const join_cluster& wish) const {
+  const auto taken = [&](std::uint16_t home) {
+    return home == 0 || home == options_.frontend.home || home == protocols::nobodys_home ||
+           std::ranges::any_of(members_,
+                               [&](const auto& m) { return m.member && m.key != wish.key && m.home == home; });
+  };
+  auto out = wish.home;
+  while (wish.home != 0 && taken(out)) ++out;
+  return out;
 }
 
 // Same process, same ids. Ids are never given to another process, so an id with a generation says for ever what it is
@@ -201,6 +239,8 @@ join_answer node::admit(const join_cluster& wish) {
   m.news = 0;
   m.pairs.assign(m.instances, {});
   m.store = {};
+  m.home = home_for(wish);
+  m.frontend = {};
   for (auto& p : m.pairs) p.generation = m.generation_max;
   m.watch = monitor(m.member, [this, key = wish.key, who = wish.member](runtime::stop_reason why) {
     if (const auto* record = find_member(key); record != nullptr && record->member == who) remove(key, to_string(why));
@@ -214,13 +254,17 @@ join_answer node::admit(const join_cluster& wish) {
     options_.log.warning(
         "another member is called {} too, or its earlier self is not missed yet; give each its own --name", m.address);
   if (wish.key != own_key)
-    options_.log.info("member {} joined with {} instances from id {}", m.address, m.instances, m.first.value());
-  const auto answer = join_answer{m.first, m.generation_max};
+    options_.log.info("member {} joined with {}", m.address, what_it_brings(m.instances, m.first, m.home != 0));
+  auto answer = join_answer{m.first, m.generation_max};
+  answer.home = m.home;
+  answer.clock_ns = now().count();
   using place = protocols::provisioning::place;
   const auto where = m.key == own_key                   ? place::own
                      : further_members_.contains(m.key) ? place::further
                                                         : place::elsewhere;
-  if (!decide(protocols::provisioning::process_joined{m.key, m.address, where, m.first, m.instances}).told) announce();
+  if (m.instances == 0 || // nothing that could be started or drained
+      !decide(protocols::provisioning::process_joined{m.key, m.address, where, m.first, m.instances}).told)
+    announce();
   return answer;
 }
 
@@ -234,6 +278,7 @@ void node::take_news(member_news& news) {
   }
   m->news = news.number;
   m->pairs = std::move(news.pairs);
+  m->frontend = std::move(news.frontend);
   if (m->store != news.store) {
     forget_store(*m);
     m->store = std::move(news.store);
@@ -244,7 +289,7 @@ void node::take_news(member_news& news) {
     m->generation_max = std::max(m->generation_max, p.generation);
     said.instances.push_back({p.generation, p.ready && p.llumlet, p.draining, p.stopped, p.order});
   }
-  if (!decide(said).told) announce();
+  if (m->instances == 0 || !decide(said).told) announce();
 }
 
 void node::take_news(const store_news& news) {
@@ -275,15 +320,17 @@ void node::remove(std::uint64_t key, std::string_view why) {
   if (m == nullptr || !m->member) return;
   if (key != own_key)
     options_.log.write(why == leaves ? runtime::log::level::info : runtime::log::level::warning,
-                       "member {} with instances from id {} is gone ({})", m->address, m->first.value(), why);
+                       "member {} with {} is gone ({})", m->address,
+                       what_it_brings(m->instances, m->first, m->home != 0), why);
   if (options_.metrics && why != leaves && is_elsewhere(key)) options_.metrics->members_lost.increment();
   demonitor(m->watch);
   m->member = {};
   m->pairs.clear();
+  m->frontend = {};
   if (m->store) m->past_report = m->store_report;
   forget_store(*m);
   tell_stores();
-  if (!decide(protocols::provisioning::process_left{key}).told) announce();
+  if (m->instances == 0 || !decide(protocols::provisioning::process_left{key}).told) announce();
 }
 
 bool node::is_elsewhere(std::uint64_t key) const { return key != own_key && !further_members_.contains(key); }

@@ -225,9 +225,14 @@ void node::carry_out(role_wish wish) {
 }
 
 task<protocols::request_history> node::history(history_query query) {
-  if (!frontend_) co_return protocols::request_history{};
-  auto found = co_await ask(frontend_, options_.frontend.ask_timeout, std::move(query));
-  co_return found ? std::move(*found) : protocols::request_history{};
+  protocols::request_history out;
+  for (const auto& home : homes_of(query.request, !query.client_id.empty())) {
+    auto found = co_await ask(home.frontend, options_.frontend.ask_timeout, query);
+    if (!found || !found->found) continue;
+    if (!found->ended) co_return std::move(*found);
+    if (!out.found) out = std::move(*found); // unless another one has an open one of that name
+  }
+  co_return out;
 }
 
 } // namespace godwit::actors

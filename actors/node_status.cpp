@@ -1,5 +1,7 @@
 #include <godwit/actors/node.hpp>
 
+#include <algorithm>
+#include <iterator>
 #include <unordered_map>
 #include <utility>
 
@@ -83,8 +85,10 @@ task<runtime::async::expected<protocols::cluster_status>> node::status(bool with
       whom.push_back(m.pairs[i].llumlet);
     }
   }
-  round->waiting = whom.size() + 2;
-  start(ask_frontend(with_requests, round));
+  auto fronts = homes();
+  for (const auto& home : fronts) out.frontends.emplace_back(home.node, home.home);
+  round->waiting = whom.size() + fronts.size() + 1;
+  for (std::size_t i = 0; i < fronts.size(); ++i) start(ask_frontend(std::move(fronts[i]), with_requests, round, i));
   start(ask_scheduler(round));
   for (std::size_t i = 0; i < whom.size(); ++i) start(ask_instance(whom[i], with_requests, round, i));
   const auto all = [&round](runtime::completer<bool> done) {
@@ -103,16 +107,20 @@ task<runtime::async::expected<protocols::cluster_status>> node::status(bool with
   co_return std::move(round->out);
 }
 
-task<void> node::ask_frontend(bool with_requests, std::shared_ptr<status_round> round) {
-  if (frontend_) {
-    auto counts = co_await ask(frontend_, status_timeout, status_query{with_requests});
+task<void> node::ask_frontend(known_home whom, bool with_requests, std::shared_ptr<status_round> round,
+                              std::size_t index) {
+  if (whom.frontend) {
+    auto counts = co_await ask(whom.frontend, status_timeout, status_query{with_requests});
     if (counts) {
-      round->out.requests_open = counts->open;
-      round->out.requests_finished_total = counts->finished_total;
-      round->out.requests_failed_total = counts->failed_total;
-      round->out.redispatches_total = counts->redispatches_total;
-      round->out.moves_total = counts->moves_total;
-      round->names = std::move(counts->names);
+      auto& all = round->out;
+      auto& one = all.frontends[index];
+      one.answers = true;
+      all.requests_open += one.requests_open = counts->open;
+      all.requests_finished_total += one.requests_finished_total = counts->finished_total;
+      all.requests_failed_total += one.requests_failed_total = counts->failed_total;
+      all.redispatches_total += counts->redispatches_total;
+      all.moves_total += counts->moves_total;
+      std::ranges::move(counts->names, std::back_inserter(round->names));
     }
   }
   round->one_less();

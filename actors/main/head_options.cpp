@@ -12,6 +12,32 @@
 
 namespace godwit::main {
 
+namespace {
+
+actors::frontend_options make_frontend_options(const serve_settings& settings, const runtime::log::logger& log) {
+  actors::frontend_options o;
+  o.requests_max = settings.frontend.requests_max;
+  o.attempts_max = settings.frontend.attempts_max;
+  o.placement_timeout = settings.frontend.placement_timeout;
+  o.request_timeout = settings.frontend.request_timeout;
+  o.objectives = make_objectives(settings);
+  o.objectives_margin = settings.admission.margin;
+  o.execution_levels = execution_level_names(settings);
+  o.log = log.component("frontend");
+  return o;
+}
+
+/// How a process looks for its head.
+void put_joining(actors::member_options& o, const serve_settings& settings, const runtime::log::logger& log) {
+  o.rejoin_max = settings.cluster.rejoin_pause_max;
+  o.rejoin_min = std::min<std::chrono::nanoseconds>(o.rejoin_min, o.rejoin_max);
+  o.backoff_min = settings.instances.restart_backoff_min;
+  o.backoff_max = settings.instances.restart_backoff_max;
+  o.log = log.component("member");
+}
+
+} // namespace
+
 protocols::latency_objectives make_objectives(const serve_settings& settings) {
   protocols::latency_objectives out;
   out.ttft_ns = std::chrono::nanoseconds(settings.admission.ttft).count();
@@ -51,14 +77,7 @@ actors::node_options make_head_options(const serve_settings& settings, const gpu
   o.scheduler = make_scheduler_options(settings, log);
   o.provision_here = settings.scaling.provisioner == provisioner_choice::in_process;
 
-  o.frontend.requests_max = settings.frontend.requests_max;
-  o.frontend.attempts_max = settings.frontend.attempts_max;
-  o.frontend.placement_timeout = settings.frontend.placement_timeout;
-  o.frontend.request_timeout = settings.frontend.request_timeout;
-  o.frontend.objectives = make_objectives(settings);
-  o.frontend.objectives_margin = settings.admission.margin;
-  o.frontend.execution_levels = execution_level_names(settings);
-  o.frontend.log = log.component("frontend");
+  o.frontend = make_frontend_options(settings, log);
   return o;
 }
 
@@ -71,13 +90,19 @@ actors::member_options make_member_options(const serve_settings& settings, const
   o.instances = settings.instances.count;
   o.roles = roles_of(settings);
   o.model = std::move(identity);
-  o.rejoin_max = settings.cluster.rejoin_pause_max;
-  o.rejoin_min = std::min<std::chrono::nanoseconds>(o.rejoin_min, o.rejoin_max);
-  o.backoff_min = settings.instances.restart_backoff_min;
-  o.backoff_max = settings.instances.restart_backoff_max;
+  put_joining(o, settings, log);
   o.instance = std::move(pair.instance);
   o.llumlet = std::move(pair.llumlet);
-  o.log = log.component("member");
+  return o;
+}
+
+actors::member_options make_frontend_member_options(const serve_settings& settings, actors::model_identity identity,
+                                                    const runtime::log::logger& log) {
+  actors::member_options o;
+  o.instances = 0;
+  o.model = std::move(identity);
+  o.frontend = make_frontend_options(settings, log);
+  put_joining(o, settings, log);
   return o;
 }
 

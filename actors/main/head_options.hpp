@@ -29,6 +29,11 @@ make_member_options(const serve_settings& settings, const gpu::model::model_dire
                     actors::model_identity identity, actors::executor_factory factory,
                     std::shared_ptr<transport::fabric> fabric, const runtime::log::logger& log);
 
+/// The same for a process that brings a front end only (`godwit frontend`).
+[[nodiscard]] actors::member_options make_frontend_member_options(const serve_settings& settings,
+                                                                  actors::model_identity identity,
+                                                                  const runtime::log::logger& log);
+
 /// What requests are to be answered within that say nothing else.
 [[nodiscard]] protocols::latency_objectives make_objectives(const serve_settings& settings);
 

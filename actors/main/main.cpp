@@ -4,6 +4,7 @@
 #include "main/demo_command.hpp"
 #include "main/device_hold.hpp"
 #include "main/drain_command.hpp"
+#include "main/frontend_command.hpp"
 #include "main/migrate_command.hpp"
 #include "main/model_command.hpp"
 #include "main/node_command.hpp"
@@ -45,6 +46,7 @@ int run(int count, char** arguments) {
   godwit::main::add_demo_command(app, command);
   godwit::main::add_serve_command(app, command);
   godwit::main::add_node_command(app, command);
+  godwit::main::add_frontend_command(app, command);
   godwit::main::add_bench_command(app, command);
   godwit::main::add_status_command(app, command);
   godwit::main::add_migrate_command(app, command);
@@ -77,7 +79,8 @@ int run(int count, char** arguments) {
   }
   const auto code = command.run();
   // What these print is no result, and whoever waited for "ready" may have gone since.
-  if (app.got_subcommand("serve") || app.got_subcommand("node")) return code;
+  for (const auto* lasting : {"serve", "node", "frontend"})
+    if (app.got_subcommand(lasting)) return code;
   return godwit::main::all_written(code);
 }
 

@@ -28,6 +28,15 @@ constexpr std::uint32_t connections_of_cluster = 1024;
 
 } // namespace
 
+protocols::expected<endpoint, std::string> parse_head(const std::string& text) {
+  if (text.empty())
+    return protocols::unexpected(std::string("--join HOST:PORT is missing: the control port of a 'godwit serve'"));
+  auto head = parse_endpoint(text);
+  if (!head || head->port == 0)
+    return protocols::unexpected("--join: '" + text + "' is not HOST:PORT, such as 127.0.0.1:7070");
+  return std::move(*head);
+}
+
 std::string process_name(const serve_settings& settings) {
   return settings.cluster.name.empty() ? host_and_pid() : settings.cluster.name;
 }
@@ -71,6 +80,28 @@ void head_connector::work() {
   }
 }
 
+void member_board::set(const actors::member_state& state) {
+  const std::lock_guard lock(mutex_);
+  state_ = state;
+}
+
+actors::member_state member_board::get() const {
+  const std::lock_guard lock(mutex_);
+  return state_;
+}
+
+std::optional<start_error> member_board::wait_joined(const std::string& head, const std::function<bool()>& give_up,
+                                                     const std::function<bool()>& alive) const {
+  for (;;) {
+    const auto now = get();
+    if (now.joins > 0) return std::nullopt;
+    if (now.failures > 0) return start_error{"cannot join " + head + ": " + now.error};
+    if (!alive()) return start_error{actors_ended_line};
+    if (give_up()) return start_error{};
+    std::this_thread::sleep_for(poll_interval);
+  }
+}
+
 member_process::member_process(const serve_settings& settings, const endpoint& head, gpu::model::model_directory model,
                                actors::model_identity identity, std::shared_ptr<transport::fabric> fabric,
                                std::shared_ptr<transport::disk> disk,
@@ -90,10 +121,7 @@ member_process::member_process(const serve_settings& settings, const endpoint& h
   o.find_head = connector_->finder();
   const std::shared_ptr<const void> alive = std::make_shared<char>();
   alive_ = alive;
-  o.on_state = [to = board_, alive](const actors::member_state& state) {
-    const std::lock_guard lock(to->mutex);
-    to->state = state;
-  };
+  o.on_state = [to = board_, alive](const actors::member_state& state) { to->set(state); };
   if (records_ != nullptr) o.trace = records_->control();
   member_ = system_->spawn<actors::member>(std::move(o));
 }
@@ -101,10 +129,7 @@ member_process::member_process(const serve_settings& settings, const endpoint& h
 member_process::~member_process() {
   system_->shutdown(milliseconds(5000)); // nobody looks for the head any more
   connector_.reset();
-  {
-    const std::lock_guard lock(board_->mutex);
-    board_->state = {}; // nobody is told anything any more
-  }
+  board_->set({}); // nobody is told anything any more
   member_ = {};
   if (records_ != nullptr) records_->settle();
   fabric_.reset(); // its callbacks post to actors of the system, dead or not
@@ -136,20 +161,8 @@ member_process::start(const serve_settings& settings, const endpoint& head, gpu:
   return out;
 }
 
-actors::member_state member_process::state() const {
-  const std::lock_guard lock(board_->mutex);
-  return board_->state;
-}
-
 std::optional<start_error> member_process::wait_joined(const std::function<bool()>& give_up) {
-  for (;;) {
-    const auto now = state();
-    if (now.joins > 0) return std::nullopt;
-    if (now.failures > 0) return start_error{"cannot join " + head_ + ": " + now.error};
-    if (!alive()) return start_error{actors_ended_line};
-    if (give_up()) return start_error{};
-    std::this_thread::sleep_for(poll_interval);
-  }
+  return board_->wait_joined(head_, give_up, [this] { return alive(); });
 }
 
 std::optional<start_error> member_process::wait_ready(const std::function<bool()>& give_up) {

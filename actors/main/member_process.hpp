@@ -42,6 +42,24 @@ private:
   std::thread thread_;
 };
 
+/// How it stands with a process's member: written on the member's context, read by other threads.
+class member_board {
+public:
+  void set(const actors::member_state& state);
+  [[nodiscard]] actors::member_state get() const;
+  /// Until the first attempt to join `head` has ended; `give_up` is asked a few times a second, as is `alive`. The line
+  /// says what went wrong; empty: given up.
+  [[nodiscard]] std::optional<start_error> wait_joined(const std::string& head, const std::function<bool()>& give_up,
+                                                       const std::function<bool()>& alive) const;
+
+private:
+  mutable std::mutex mutex_;
+  actors::member_state state_;
+};
+
+/// What `--join` says, or what is wrong with it, in one line.
+[[nodiscard]] protocols::expected<endpoint, std::string> parse_head(const std::string& text);
+
 /// What a process of a cluster is called where it was given no name.
 [[nodiscard]] std::string process_name(const serve_settings& settings);
 
@@ -68,7 +86,7 @@ public:
   bool drain(std::chrono::milliseconds timeout, const std::function<bool()>& hurry);
   /// Tells the head and stops the instances. Requests that are here still are computed anew elsewhere.
   void leave();
-  [[nodiscard]] actors::member_state state() const;
+  [[nodiscard]] actors::member_state state() const { return board_->get(); }
   /// False: its actors have ended, by nobody's order of this process.
   [[nodiscard]] bool alive() const noexcept { return !alive_.expired(); }
 
@@ -78,18 +96,12 @@ private:
                  std::shared_ptr<transport::disk> disk, std::shared_ptr<runtime::async::connection_gate> gate,
                  runtime::log::logger log, tracing* records, chosen_device cuda);
 
-  /// Written on the member's context, read by the main thread.
-  struct board {
-    mutable std::mutex mutex;
-    actors::member_state state;
-  };
-
   serve_settings settings_;
   tracing* records_;
   std::string head_;
   std::uint32_t context_length_;
   runtime::log::logger log_;
-  std::shared_ptr<board> board_ = std::make_shared<board>();
+  std::shared_ptr<member_board> board_ = std::make_shared<member_board>();
   std::weak_ptr<const void> alive_; ///< the member has it
   // In the order of their making; undone in the opposite one.
   std::unique_ptr<loader> loader_;

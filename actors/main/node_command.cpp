@@ -35,11 +35,6 @@ struct node_command_options {
   int parent = 0; ///< the process that started this one, and that it must not outlive; 0: none
 };
 
-int fail(const std::string& line, int code) {
-  std::cerr << "godwit: " << line << '\n';
-  return code;
-}
-
 std::string ids(const actors::member_state& state, std::uint32_t count) {
   const auto first = state.first.value();
   if (count == 1) return "instance " + std::to_string(first);
@@ -64,10 +59,8 @@ int run_node(node_command_options& options) {
     return all_written(0);
   }
   auto& settings = options.settings.values;
-  if (options.join.empty()) return fail("--join HOST:PORT is missing: the control port of a 'godwit serve'", 2);
-  const auto head = parse_endpoint(options.join);
-  if (!head || head->port == 0)
-    return fail("--join: '" + options.join + "' is not HOST:PORT, such as 127.0.0.1:7070", 2);
+  const auto head = parse_head(options.join);
+  if (!head) return fail(head.error(), 2);
   if (settings.instances.count == 0) return fail("--instances: a node without instances has nothing to bring", 2);
   if (const auto wrong = wrong_with_roles(settings, settings.instances.count); !wrong.empty()) return fail(wrong, 2);
   auto log = open_log(settings);

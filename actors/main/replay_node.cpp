@@ -52,7 +52,8 @@ protocols::expected<runtime::sim::replay_result, start_error> replay_node(runtim
                     "'godwit trace diff' where the two recordings part"});
   auto settings = settings_of(recorded.processes.front());
   if (!settings) return protocols::unexpected(settings.error());
-  const bool member = recorded.fact(0, "command") == "node";
+  const std::string recorded_command{recorded.fact(0, "command")};
+  if (recorded_command == "frontend") settings->instances.count = 0; // which the command does itself
   const auto version = recorded.fact(0, "version");
   if (version != GODWIT_VERSION)
     return protocols::unexpected(start_error{"cannot replay: it was recorded by godwit " + std::string(version) +
@@ -79,11 +80,18 @@ protocols::expected<runtime::sim::replay_result, start_error> replay_node(runtim
   if (const auto shape = kv_store_disk_shape(*settings, *identity); shape.slots > 0)
     disk = std::make_shared<actors::replayed_disk>(shape.slots, shape.slot_bytes);
   runtime::metrics::registry metrics;
-  if (member) {
+  if (recorded_command == "node") {
     auto options = make_member_options(*settings, *model, std::move(*identity), factory, std::move(fabric), quiet);
     if (settings->trace.flight) options.trace = std::make_shared<actors::replayed_trace_control>();
     options.llumlet.store.disk = std::move(disk);
     options.find_head = [](std::function<void(actors::found_head)> done) { actors::keep_for_replay(std::move(done)); };
+    (*again)->host().spawn<actors::member>(std::move(options));
+  } else if (recorded_command == "frontend") {
+    auto options = make_frontend_member_options(*settings, std::move(*identity), quiet);
+    if (settings->trace.flight) options.trace = std::make_shared<actors::replayed_trace_control>();
+    options.find_head = [](std::function<void(actors::found_head)> done) { actors::keep_for_replay(std::move(done)); };
+    options.frontend->metrics = std::make_shared<actors::frontend_metrics>(metrics);
+    options.frontend->migrations = std::make_shared<actors::migration_metrics>(metrics);
     (*again)->host().spawn<actors::member>(std::move(options));
   } else {
     auto options = make_head_options(*settings, *model, *identity, factory, std::move(fabric), quiet);

@@ -146,6 +146,14 @@ std::string status_json(const protocols::cluster_status& c, bool with_requests) 
   for (const auto* i : by_id(c)) instances.push_back(object_of(*i, with_requests));
   json::array stores;
   for (const auto& s : c.stores) stores.push_back(object_of(s));
+  json::array frontends;
+  for (const auto& f : c.frontends)
+    frontends.push_back(json::object{{"node", f.node},
+                                     {"home", f.home},
+                                     {"answers", f.answers},
+                                     {"requests_open", f.requests_open},
+                                     {"requests_finished", f.requests_finished_total},
+                                     {"requests_failed", f.requests_failed_total}});
   return json::serialize(json::object{{"version", c.version},
                                       {"model", c.model},
                                       {"uptime_s", seconds(c.uptime_ns)},
@@ -156,7 +164,8 @@ std::string status_json(const protocols::cluster_status& c, bool with_requests) 
                                       {"moves", c.moves_total},
                                       {"scheduling", object_of(c.scheduling)},
                                       {"instances", std::move(instances)},
-                                      {"kv_store", std::move(stores)}});
+                                      {"kv_store", std::move(stores)},
+                                      {"frontends", std::move(frontends)}});
 }
 
 } // namespace godwit::main

@@ -86,6 +86,12 @@ std::string status_table(const protocols::cluster_status& c) {
                          mib(s.disk_bytes_used), mib(s.disk_bytes), s.disk_written_total, s.disk_read_total,
                          s.disk_evicted_total, s.disk_failed_total);
   }
+  for (const auto& f : c.frontends) {
+    if (c.frontends.size() < 2) break; // the first lines are about it
+    out += f.answers ? fmt::format("front end at {}: {} requests open, {} finished, {} failed\n", f.node,
+                                   f.requests_open, f.requests_finished_total, f.requests_failed_total)
+                     : fmt::format("front end at {}: it does not answer\n", f.node);
+  }
   for (const auto& i : c.instances)
     if (!i.last_error.empty()) out += fmt::format("instance {} did not start: {}\n", i.instance.value(), i.last_error);
   for (const auto& i : c.instances)

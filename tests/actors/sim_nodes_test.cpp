@@ -10,7 +10,7 @@
 #include <vector>
 
 // Members as processes of their own, which join over links that break.
-namespace godwit::test {
+namespace godwit::test::sim_nodes {
 namespace {
 
 using namespace std::chrono_literals;
@@ -123,4 +123,4 @@ TEST(SimNodes, AProcessThatIsKilledAtAnyStepLosesNoRequest) {
 }
 
 } // namespace
-} // namespace godwit::test
+} // namespace godwit::test::sim_nodes

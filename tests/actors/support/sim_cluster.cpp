@@ -49,6 +49,12 @@ actors::node_options options_of(const sim_cluster_options& o, runtime::timer_sou
   return n;
 }
 
+actors::head_finder finder_in(runtime::sim::system& process) {
+  return [&process](const std::function<void(actors::found_head)>& done) {
+    process.find<actors::node_interface>("head", head_port, std::chrono::seconds{5}, done);
+  };
+}
+
 } // namespace
 
 sim_cluster::sim_cluster(sim_cluster_options options) : world(options.seed), options_(options) {
@@ -94,19 +100,62 @@ runtime::handle<actors::member_interface> sim_cluster::start_process(std::uint32
   o.llumlet.migration.transfers = std::make_shared<std::atomic<std::uint64_t>>(0);
   fabrics.push_back(o.llumlet.migration.fabric);
   if (!options_.nodes) return system->spawn<actors::member>(std::move(o));
-  auto& own = processes[o.address];
+  auto& own = start_system(o.address);
+  o.find_head = finder_in(own);
+  o.instance.make_executor = options_of(options_, own.timers()).instance.make_executor;
+  return own.spawn<actors::member>(std::move(o));
+}
+
+runtime::sim::system& sim_cluster::start_system(const std::string& name) {
+  auto& own = processes[name];
   own.reset(); // of an earlier process of this name, nothing stays
   runtime::sim::system_settings settings;
-  settings.name = o.address;
+  settings.name = name;
   settings.report = [this](std::string_view actor, std::string_view text) {
     reports.push_back(std::string(actor) + ": " + std::string(text));
   };
   own = std::make_unique<runtime::sim::system>(world, std::move(settings));
-  o.find_head = [process = own.get()](const std::function<void(actors::found_head)>& done) {
-    process->find<actors::node_interface>("head", head_port, std::chrono::seconds{5}, done);
+  return *own;
+}
+
+std::shared_ptr<actors::frontend_gate>
+sim_cluster::start_frontend(std::uint32_t number, const std::string& name,
+                            const std::function<void(actors::frontend_options&)>& adjust) {
+  auto& own = start_system(name);
+  auto gate = std::make_shared<actors::frontend_gate>(own);
+  actors::member_options o;
+  o.version = made_.version;
+  o.address = name;
+  o.key = number + 1;
+  o.instances = 0;
+  o.model = made_.identity;
+  o.frontend = made_.frontend;
+  if (adjust) adjust(*o.frontend);
+  o.on_topology = [gate](const actors::topology& news) { gate->update(news); };
+  o.find_head = finder_in(own);
+  o.backoff_min = made_.backoff_min;
+  o.log = made_.log;
+  (void)own.spawn<actors::member>(std::move(o));
+  return gate;
+}
+
+void sim_cluster::crash_head(runtime::sim::crash_kind how) {
+  system->crash(how);
+  cluster.reset();
+}
+
+void sim_cluster::restart_head() {
+  system.reset();
+  runtime::sim::system_settings settings;
+  settings.name = "head";
+  settings.report = [this](std::string_view actor, std::string_view text) {
+    reports.push_back(std::string(actor) + ": " + std::string(text));
   };
-  o.instance.make_executor = options_of(options_, own->timers()).instance.make_executor;
-  return own->spawn<actors::member>(std::move(o));
+  system = std::make_unique<runtime::sim::system>(world, std::move(settings));
+  auto made = made_;
+  made.instances = 0;
+  cluster = std::make_unique<actors::cluster>(*system, std::move(made));
+  EXPECT_TRUE(system->publish(cluster->node(), "head", head_port));
 }
 
 bool sim_cluster::all_ready(std::uint32_t instances) const {
@@ -120,12 +169,17 @@ sim_cluster::~sim_cluster() {
   cluster.reset();
   for (auto& [name, process] : processes)
     EXPECT_TRUE(process->state() != runtime::sim::system::state_type::running || process->shutdown()) << name;
-  EXPECT_TRUE(system->shutdown());
+  EXPECT_TRUE(system->state() == runtime::sim::system::state_type::crashed || system->shutdown());
   world.log_to(nullptr);
 }
 
 std::shared_ptr<recording_sink> sim_cluster::submit(std::uint32_t number, std::uint32_t prompt_tokens,
                                                     std::uint32_t answer_tokens) {
+  return submit_at(*cluster->gate(), number, prompt_tokens, answer_tokens);
+}
+
+std::shared_ptr<recording_sink> sim_cluster::submit_at(actors::frontend_gate& gate, std::uint32_t number,
+                                                       std::uint32_t prompt_tokens, std::uint32_t answer_tokens) {
   auto sink = std::make_shared<recording_sink>();
   auto one = std::make_shared<actors::submission>();
   for (std::uint32_t i = 0; i < prompt_tokens; ++i)
@@ -135,7 +189,7 @@ std::shared_ptr<recording_sink> sim_cluster::submit(std::uint32_t number, std::u
   one->request.sampling.seed = number;
   one->sink = sink;
   one->client_id = "r" + std::to_string(number);
-  submit(std::move(one));
+  EXPECT_TRUE(gate.submit({std::move(one)}));
   return sink;
 }
 

@@ -71,6 +71,17 @@ public:
   /// With a fabric: one more process called `process-NUMBER`, whose key is NUMBER + 1, or of this name.
   runtime::handle<actors::member_interface> start_process(std::uint32_t number, std::string name = {});
 
+  /// With `nodes`: a process of this name that brings a front end, and its way to it. Its key is NUMBER + 1.
+  std::shared_ptr<actors::frontend_gate>
+  start_frontend(std::uint32_t number, const std::string& name,
+                 const std::function<void(actors::frontend_options&)>& adjust = {});
+  /// The same as `submit`, by way of another front end.
+  std::shared_ptr<recording_sink> submit_at(actors::frontend_gate& gate, std::uint32_t number,
+                                            std::uint32_t prompt_tokens, std::uint32_t answer_tokens);
+  /// With `nodes`: the head's process is killed, and started anew, as another one.
+  void crash_head(runtime::sim::crash_kind how);
+  void restart_head();
+
   /// The instance that has the first (or the only) open request in this state.
   [[nodiscard]] std::optional<std::uint32_t> instance_with(protocols::request_state state);
   /// The name of an instance's fabric.
@@ -88,6 +99,7 @@ public:
   std::unique_ptr<actors::cluster> cluster;
 
 private:
+  runtime::sim::system& start_system(const std::string& name);
   sim_cluster_options options_;
   actors::node_options made_; ///< what processes are made of
 };

@@ -1,8 +1,11 @@
 #include "processes/support/godwit_processes.hpp"
 
+#include <godwit/transport/http/client.hpp>
+
 #include <boost/json.hpp>
 
 #include <algorithm>
+#include <future>
 #include <utility>
 
 namespace godwit::test {
@@ -125,5 +128,28 @@ joined::joined(const std::string& control, std::vector<std::string> arguments)
     : process(godwit_program(), complete({"node", "--join", control}, arguments)) {}
 
 bool joined::wait_ready(std::chrono::milliseconds timeout) { return process.wait_line("ready", timeout).has_value(); }
+
+fronted::fronted(const std::string& control, std::vector<std::string> arguments)
+    : process(godwit_program(), complete({"frontend", "--join", control, "--listen", "127.0.0.1:0"}, arguments)) {}
+
+bool fronted::wait_ready(std::chrono::milliseconds timeout) {
+  const auto url = process.wait_line("listening on ", timeout);
+  if (!url || !process.wait_line("joined ", timeout)) return false;
+  url_ = *url;
+  return wait_until(timeout, [this] { return health() == 200; });
+}
+
+int fronted::health() const {
+  std::promise<int> done;
+  int status = 0;
+  transport::http::client client;
+  transport::http::client_request request;
+  request.url = url_ + "/health";
+  transport::http::client_callbacks on;
+  on.on_head = [&](int told, const transport::http::headers&) { status = told; };
+  on.on_done = [&](const std::optional<transport::http::client_error>& error) { done.set_value(error ? 0 : status); };
+  (void)client.send(std::move(request), std::move(on));
+  return done.get_future().get();
+}
 
 } // namespace godwit::test

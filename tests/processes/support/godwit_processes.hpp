@@ -76,4 +76,19 @@ public:
   child_process process;
 };
 
+/// `godwit frontend --join CONTROL`, on a free port.
+class fronted {
+public:
+  explicit fronted(const std::string& control, std::vector<std::string> arguments = {});
+  /// Until it has joined, and some instance takes requests. False: it did not, see `process.err()`.
+  [[nodiscard]] bool wait_ready(std::chrono::milliseconds timeout = std::chrono::seconds(60));
+  /// The status of GET /health; 0 where nothing answers.
+  [[nodiscard]] int health() const;
+  [[nodiscard]] const std::string& url() const noexcept { return url_; }
+  child_process process;
+
+private:
+  std::string url_;
+};
+
 } // namespace godwit::test

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <godwit/actors/frontend.hpp>
 #include <godwit/actors/instance.hpp>
 #include <godwit/actors/interfaces.hpp>
 #include <godwit/actors/llumlet.hpp>
@@ -12,6 +13,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -44,6 +46,12 @@ struct member_options {
                                ///< wanted. Less than `instances`: as many
   std::vector<protocols::instance_role> roles; ///< of the instances at first (protocols::role_at)
   model_identity model;
+  /// The process takes clients' requests too: `home` and `incarnation` are filled in, `home` from `key`. With it there
+  /// may be no instance. Absent: it does not.
+  std::optional<frontend_options> frontend;
+  /// Told who is there, for a frontend_gate: as the front end hears it, on the member's context; must only post or
+  /// store. May be empty.
+  std::function<void(const topology&)> on_topology;
   head_finder find_head;
   /// Between two attempts to join; doubles up to the maximum, with no last one.
   std::chrono::nanoseconds rejoin_min{std::chrono::milliseconds(200)};
@@ -79,7 +87,11 @@ struct member_options {
 /// A restarted pair has the same id and the next generation; homes see that in the topology and re-dispatch what the
 /// old one owned.
 ///
-/// It keeps this process's shard of the KV store too, if `llumlet.store.bytes` says so, as long as it lives itself:
+/// It keeps a front end too, if `frontend` is there, as long as it lives itself: the head's scheduler says where its
+/// requests go, and every token comes here. One that loses its head keeps its requests and their clients: each goes on
+/// from its prompt and the tokens so far as soon as there is a head with instances again, this one or the next.
+///
+/// It keeps this process's shard of the KV store as well, if `llumlet.store.bytes` says so, as long as it lives itself:
 /// instances and heads come and go, and what a head's clients began is found again by that head.
 ///
 /// A member that loses its head ends its pairs, since nobody waits for their tokens any more, and tries for ever to
@@ -142,6 +154,16 @@ private:
   void pass_on(const topology& news);
   /// To the head, if there is one, and to `on_state`.
   void tell_state();
+  /// Its front end, where it is to have one.
+  void spawn_frontend();
+  /// Or, where that fails, soon.
+  void start_frontend();
+  runtime::async::task<void> respawn_frontend();
+  void stop_frontend();
+  /// By what the head said last; nobody is there without a head that knows it.
+  void tell_frontend();
+  /// The way to them was by a head that is gone.
+  void declare_all_down();
   /// Its shard of the KV store, where it is to have one.
   void spawn_store();
   runtime::async::task<void> respawn_store();
@@ -156,7 +178,15 @@ private:
   std::uint64_t news_ = 0;
   runtime::handle<kv_store_interface> store_; ///< null: none, or not now
   std::chrono::nanoseconds store_pause_{0};
-  protocols::store_report store_report_; ///< the last one of `store_`
+  protocols::store_report store_report_;         ///< the last one of `store_`
+  runtime::handle<frontend_interface> frontend_; ///< null: none, or not now
+  std::uint16_t home_ = 0;                       ///< its number
+  std::uint32_t frontend_starts_ = 0;
+  std::uint64_t frontend_watch_ = 0;
+  std::chrono::nanoseconds frontend_pause_{0}, frontend_started_{0};
+  std::chrono::nanoseconds head_ahead_{0}; ///< its clock, since ours
+  std::chrono::nanoseconds asked_{0};      ///< when the head was asked, the last time
+  std::uint64_t told_version_ = 0;         ///< of what it is told: of a head's versions the next one's know nothing
   bool retiring_ = false;
 };
 

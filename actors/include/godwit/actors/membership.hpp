@@ -15,12 +15,14 @@
 /// How processes make one cluster.
 ///
 /// A **member** supervises the instances of one process and joins the **head**, the node actor of the process that
-/// serves. The head's own instances belong to a member too, which joins it like any other.
+/// schedules. The head's own instances belong to a member too, which joins it like any other. A member may bring a
+/// front end, with instances or without: its process then takes clients' requests too.
 namespace godwit::actors {
 
 struct llumlet_interface;
 struct kv_store_interface;
 struct member_interface;
+struct frontend_interface;
 
 /// Two instances may serve the same requests only where all of this is equal: then their tokens are.
 struct model_identity {
@@ -43,6 +45,8 @@ struct join_cluster {
   std::uint64_t key = 0;       ///< of the member's process, drawn at its start; tells a return from a newcomer
   std::string address;         ///< of its process, for status and logs
   std::uint32_t instances = 0; ///< that it can bring; some may be stopped
+  std::uint16_t home = 0;      ///< of the front end that it brings, by its own choice; 0: it brings none
+  std::vector<std::string> execution_levels; ///< that its front end knows: requests name them by number
   model_identity model;
   runtime::handle<member_interface> member;
 
@@ -51,7 +55,7 @@ struct join_cluster {
                model_identity serves, runtime::handle<member_interface> who)
       : version(std::move(program_version)), key(process_key), address(std::move(where)), instances(count),
         model(std::move(serves)), member(std::move(who)) {}
-  auto fields() { return std::tie(version, key, address, instances, model, member); }
+  auto fields() { return std::tie(version, key, address, instances, home, execution_levels, model, member); }
 };
 
 /// The head's answer. The member's instances get the ids `first`, `first` + 1, ...: the same as before for one that
@@ -61,13 +65,16 @@ struct join_answer {
   std::string refusal; ///< why not, in one line; empty: joined
   protocols::instance_id first;
   std::uint64_t generation_floor = 0;
+  /// Of its front end: what it has chosen, unless somebody else has that already; 0: it brings none.
+  std::uint16_t home = 0;
+  std::int64_t clock_ns = 0; ///< what the head's clock shows
 
   join_answer() = default;
   explicit join_answer(std::string why_not) : refusal(std::move(why_not)) {}
   join_answer(protocols::instance_id first_instance, std::uint64_t floor)
       : first(first_instance), generation_floor(floor) {}
   [[nodiscard]] bool joined() const noexcept { return refusal.empty(); }
-  auto fields() { return std::tie(refusal, first, generation_floor); }
+  auto fields() { return std::tie(refusal, first, generation_floor, home, clock_ns); }
 };
 
 /// One instance and its llumlet as their member sees them.
@@ -93,12 +100,13 @@ struct member_news {
   std::uint64_t key = 0;
   std::uint64_t number = 0; ///< counts up; an older one is dropped
   std::vector<pair_entry> pairs;
-  runtime::handle<kv_store_interface> store; ///< its shard of the KV store; null: it has none
+  runtime::handle<kv_store_interface> store;    ///< its shard of the KV store; null: it has none
+  runtime::handle<frontend_interface> frontend; ///< null: it brings none, or not now
 
   member_news() = default;
   member_news(std::uint64_t process_key, std::uint64_t count, std::vector<pair_entry> all)
       : key(process_key), number(count), pairs(std::move(all)) {}
-  auto fields() { return std::tie(key, number, pairs, store); }
+  auto fields() { return std::tie(key, number, pairs, store, frontend); }
 };
 
 /// A member goes, by its own decision. Answered when the head counts on its instances no more.

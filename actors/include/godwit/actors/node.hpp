@@ -58,6 +58,7 @@ struct node_options {
   /// Processes in the cluster, and instances that one may bring.
   std::uint32_t members_max = 1024;
   std::uint32_t member_instances_max = 1024;
+  std::uint32_t frontends_max = 64; ///< of other processes
   /// Of all members together. The topology goes to other processes in one message, which names 16,384 actors at most.
   std::uint32_t instances_max = 16'000;
   std::chrono::nanoseconds backoff_min{std::chrono::milliseconds(100)};
@@ -123,8 +124,10 @@ private:
     std::uint64_t watch = 0;
     std::uint64_t news = 0;
     std::vector<pair_entry> pairs;
-    runtime::handle<kv_store_interface> store; ///< null: it has no shard of the KV store
-    protocols::store_report store_report;      ///< the last one of that
+    runtime::handle<kv_store_interface> store;    ///< null: it has no shard of the KV store
+    std::uint16_t home = 0;                       ///< of its front end; 0: it brings none
+    runtime::handle<frontend_interface> frontend; ///< null: it brings none, or not now
+    protocols::store_report store_report;         ///< the last one of that
     /// Of when it was here last: a shard outlives its process's membership, and counts on.
     std::optional<protocols::store_report> past_report;
   };
@@ -142,6 +145,8 @@ private:
 
   [[nodiscard]] join_answer admit(const join_cluster& wish);
   [[nodiscard]] std::string refuse(const join_cluster& wish) const;
+  /// The number that its front end wants, or the next one that is free.
+  [[nodiscard]] std::uint16_t home_for(const join_cluster& wish) const;
   [[nodiscard]] member_record* remember(const join_cluster& wish);
   void take_news(member_news& news);
   void take_news(const store_news& news);
@@ -156,6 +161,17 @@ private:
   // node_policies.cpp:
   [[nodiscard]] policy_answer set_policies(const policy_order& order);
   runtime::async::task<protocols::request_history> history(history_query query);
+
+  /// A front end and its process.
+  struct known_home {
+    std::string node;
+    std::uint16_t home = 0;
+    runtime::handle<frontend_interface> frontend; ///< null: it is down
+  };
+  /// The head's first.
+  [[nodiscard]] std::vector<known_home> homes() const;
+  /// Those that may know the request; of one that has a number, its home.
+  [[nodiscard]] std::vector<known_home> homes_of(protocols::request_id request, bool by_name) const;
 
   // node_scaling.cpp:
   [[nodiscard]] static protocols::provisioning_settings provisioning_of(const node_options& options);
@@ -215,7 +231,8 @@ private:
   runtime::async::task<runtime::async::expected<protocols::cluster_status>> status(bool with_requests);
   runtime::async::task<void> ask_instance(runtime::handle<llumlet_interface> whom, bool with_requests,
                                           std::shared_ptr<status_round> round, std::size_t index);
-  runtime::async::task<void> ask_frontend(bool with_requests, std::shared_ptr<status_round> round);
+  runtime::async::task<void> ask_frontend(known_home whom, bool with_requests, std::shared_ptr<status_round> round,
+                                          std::size_t index);
   runtime::async::task<void> ask_scheduler(std::shared_ptr<status_round> round);
 
   node_options options_;
