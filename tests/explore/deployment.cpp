@@ -113,6 +113,7 @@ deployment::~deployment() {
 
 void deployment::start_process(machine& m) {
   m.adapters.reset();
+  m.gate.reset();
   m.system.reset(); // of an earlier process on this machine nothing stays
   m.devices.reset();
   blocks_.thaw(m.name);
@@ -302,7 +303,30 @@ void deployment::start_member(machine& m) {
   o.llumlet = llumlet_of(m);
   o.llumlet.node_address = m.name;
   o.log = log_;
+  if (std::find_if(machines_.begin() + 1, machines_.end(), [&](const auto& one) { return one.get() == &m; }) -
+          machines_.begin() <=
+      static_cast<std::ptrdiff_t>(shape_.fronts))
+    bring_frontend(m, o);
   m.member = m.system->spawn<actors::member>(std::move(o));
+}
+
+void deployment::bring_frontend(machine& m, actors::member_options& o) {
+  o.frontend = shape_.node.frontend;
+  o.frontend->log = log_;
+  m.gate = std::make_shared<actors::frontend_gate>(*m.system);
+  const auto home = static_cast<std::uint16_t>(1 + o.key % (protocols::nobodys_home - 1U)); // what it will choose
+  o.on_topology = [this, gate = m.gate, home](const actors::topology& news) {
+    const bool had = static_cast<bool>(gate->view().scheduler) || gate->view().instances.size() > 0;
+    gate->update(news);
+    if (!had || news.scheduler || news.instances.size() > 0) return;
+    effects_.add("a front end has lost its head");
+    if (on_head_lost) on_head_lost(home);
+  };
+}
+
+std::shared_ptr<actors::frontend_gate> deployment::gate(std::uint32_t which) const {
+  if (which == 0) return cluster_ ? cluster_->gate() : nullptr;
+  return machines_[which]->runs() ? machines_[which]->gate : nullptr;
 }
 
 deployment::machine* deployment::find(const std::string& name) {
@@ -540,6 +564,7 @@ bool deployment::all_ready(std::size_t instances) const {
   if (!cluster_) return false;
   const auto view = cluster_->gate()->view();
   if (!view.frontend || !view.scheduler || view.instances.size() < instances) return false;
+  if (view.frontends.size() < shape_.fronts) return false;
   return std::all_of(view.instances.begin(), view.instances.end(),
                      [](const auto& entry) { return entry.takes_requests(); });
 }
@@ -649,6 +674,7 @@ std::string deployment::miscounted_actors() const {
     if (!m->runs()) continue;
     there += m->system->alive();
     if (m->instances > 0 && !m->released) ++members;
+    if (m->gate) ++expected;
   }
   const auto shards = shape_.node.llumlet.store.bytes > 0 ? members : 0;
   expected += members + shards;

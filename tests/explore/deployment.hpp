@@ -62,6 +62,10 @@ public:
     const auto count = static_cast<std::uint32_t>(machines_.size());
     return number < count || count < 2 ? number : 1 + (number - 1) % (count - 1);
   }
+  /// The way to the front end of one of the first machines; null: its process does not run, or it has none.
+  [[nodiscard]] std::shared_ptr<actors::frontend_gate> gate(std::uint32_t which) const;
+  /// Told when the front end of a machine other than the head has lost the head.
+  std::function<void(std::uint16_t home)> on_head_lost;
   // Faults overlap: each that began has to be ended once, by the call that names it, and what several hold is free with
   // the last one's end. Those that give a bool say whether there was anything to strike; what struck nothing is not
   // ended.
@@ -153,6 +157,7 @@ private:
     std::unique_ptr<runtime::sim::system> system;
     std::shared_ptr<gpu::sim::sim_adapters> adapters; // of the process that runs, as its executors have them
     runtime::handle<actors::member_interface> member;
+    std::shared_ptr<actors::frontend_gate> gate; ///< of its front end; null: it has none
     std::weak_ptr<transport::fabric> fabric;
     bool ordered = false;              ///< by autoscaling
     bool released = false;             ///< and given back
@@ -175,6 +180,7 @@ private:
   void set_slow_blocks(const machine& m);
   void start_head();
   void start_member(machine& m);
+  void bring_frontend(machine& m, actors::member_options& o);
   [[nodiscard]] std::shared_ptr<transport::disk> disk_of(machine& m);
   [[nodiscard]] actors::llumlet_options llumlet_of(machine& m);
   [[nodiscard]] actors::instance_options instance_of(machine& m);

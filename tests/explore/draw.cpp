@@ -225,7 +225,8 @@ enum stream : std::uint64_t {
   of_disk,
   of_disk_rate,
   of_disk_failures,
-  of_draft_model
+  of_draft_model,
+  of_fronts
 };
 
 /// In ns; there and back it is below all timeouts of the usual shape.
@@ -410,6 +411,7 @@ scenario draw(const std::string& name, std::uint64_t seed) {
   also("kv_store.bytes", of_store, from.stores ? 1 : 5);
   also("speculation.tokens_max", of_drafts, 5);
   also("speculation.draft_max", of_draft_model, 6);
+  also("(front ends)", of_fronts, 5);
   if (from.swaps || name == "chaos") { // elsewhere it would keep requests from stores and from moving
     also("llumlet.swap_bytes", of_swap, from.swaps ? 1 : 4);
     also("(swaps fail)", of_swap_failures, from.swaps ? 4 : 12);

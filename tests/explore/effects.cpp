@@ -46,6 +46,8 @@ std::vector<std::string> all_names() {
   for (const auto* what : {"a draft was right", "a draft was wrong", "a draft model computed"}) out.emplace_back(what);
   out.emplace_back("a pipeline computed");
   out.emplace_back("layers moved");
+  out.emplace_back("another front end was asked");
+  out.emplace_back("a front end has lost its head");
   for (const auto* what : {"adapter loaded", "adapter evicted", "adapter waits"}) out.emplace_back(what);
   // What clients hear other than their answers.
   for (const auto* what : {"overloaded", "unavailable", "timed out", "rejected", "internal"})

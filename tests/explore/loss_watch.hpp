@@ -24,10 +24,12 @@ public:
   };
   explicit loss_watch(excuses known) : excuses_(known) {}
 
-  /// Another home, whose requests may have the same ids.
-  void begin() {
-    owned_.clear();
-    suspects_.clear();
+  /// It knows of nobody any more, and all its requests are lost: the head's with the head, of which the next one may
+  /// give the same ids.
+  void without_head(std::uint16_t home) {
+    const auto of_it = [home](const auto& one) { return protocols::home_of(one.first) == home; };
+    std::erase_if(owned_, of_it);
+    std::erase_if(suspects_, of_it);
   }
   void gone(protocols::instance_id who, bool drained, std::chrono::nanoseconds now) {
     if (!drained || excuses_.drains_lose) gone_[who] = now;
@@ -46,7 +48,10 @@ public:
     owned_.erase(found);
     if (had.moved && excuses_.moves_lose) return;
     const auto went = gone_.find(had.by);
-    if (went == gone_.end() || went->second < had.since - excuses_.late_news) suspects_.emplace(request, had.by);
+    // Homes elsewhere are told in another order than we are: of them it is not known.
+    const bool told_as_we = protocols::home_of(request) == 0;
+    if (told_as_we && (went == gone_.end() || went->second < had.since - excuses_.late_news))
+      suspects_.emplace(request, had.by);
   }
   /// From there, without having committed; heard after the loss.
   void move_failed(protocols::request_id request, protocols::instance_id from) {

@@ -13,6 +13,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string_view>
 #include <utility>
 
@@ -38,7 +39,9 @@ public:
   play(const scenario& s, const run_options& options)
       : scenario_(s), shape_(s.cluster()), record_to_(options.record), log_(onlooker(options)), losses_(excuses_of(s)),
         instances_(bounds_of(s, shape_)),
-        cluster_(s.seed, watched(shape_), &log_, options.log, [this](const auto& clock) { return record(clock); }) {}
+        cluster_(s.seed, watched(shape_), &log_, options.log, [this](const auto& clock) { return record(clock); }) {
+    cluster_.on_head_lost = [this](std::uint16_t home) { losses_.without_head(home); };
+  }
   play(const play&) = delete;
   play& operator=(const play&) = delete;
 
@@ -110,7 +113,7 @@ private:
   void see(const actors::topology& told) {
     const auto now = cluster_.world().now();
     const auto news = instances_.see(told, now);
-    if (news.other_head) losses_.begin();
+    if (news.other_head) losses_.without_head(0);
     out_.seen.add("role changed", news.role_changes);
     for (const auto& entry : news.gone) losses_.gone(entry.instance, entry.draining, now);
     any_gone_ = any_gone_ || !news.gone.empty();
@@ -125,6 +128,7 @@ private:
     std::shared_ptr<client> who;
     bool turned_away = false;  ///< there was no front end
     std::uint64_t at_step = 0; ///< of the world, when it was submitted
+    std::uint32_t home = 0;    ///< the machine whose front end it was submitted to
   };
 
   void broken(const std::string& promise, const std::string& details) {
@@ -222,10 +226,15 @@ private:
     mine.who = std::make_shared<client>(&calm_answers()[what.kind]);
     if (what.enough) mine.who->enough = *what.enough;
     if (what.goes_after) mine.who->goes_after = *what.goes_after;
-    if (!cluster_.head_is_up()) { // the connection is refused
+    // Each comes to another one's front end.
+    const auto to = static_cast<std::uint32_t>(number % (shape_.fronts + 1));
+    const auto gate = cluster_.gate(to);
+    mine.home = to;
+    if (!gate) { // the connection is refused
       mine.turned_away = true;
       return;
     }
+    if (to != 0) out_.seen.add("another front end was asked");
     auto one = std::make_shared<actors::submission>();
     one->request = request_of(what.kind);
     one->request.prediction = prediction_of(what.kind);
@@ -238,17 +247,17 @@ private:
     one->seeded = true;
     one->sink = mine.who;
     one->client_id = name_of(number);
-    one->first_sample = sample_of(index);
+    one->first_sample = sample_of(index, to);
     // The front end hears of both before anybody can have answered it.
     mine.at_step = cluster_.world().steps();
     for (const auto& other : asked_)
       if (one->first_sample && other.who == one->first_sample && other.at_step == mine.at_step)
         out_.seen.add("sample waited");
     // A weak one: the client must not keep itself.
-    mine.who->go = [this, who = std::weak_ptr(mine.who)] {
-      if (cluster_.head_is_up()) cluster_.actors().gate()->withdraw(who.lock());
+    mine.who->go = [this, to, who = std::weak_ptr(mine.who)] {
+      if (const auto there = cluster_.gate(to)) there->withdraw(who.lock());
     };
-    mine.turned_away = !cluster_.actors().gate()->submit({std::move(one)});
+    mine.turned_away = !gate->submit({std::move(one)});
     if (what.goes_after && *what.goes_after == 0) mine.who->leave();
   }
   /// False where that one is not there, or over.
@@ -263,9 +272,9 @@ private:
     return false;
   }
   /// An earlier request with the same prompt that still runs: the new one is another sample of it.
-  std::shared_ptr<client> sample_of(std::size_t index) const {
+  std::shared_ptr<client> sample_of(std::size_t index, std::uint32_t home) const {
     for (std::size_t i = 0; i < asked_.size(); ++i)
-      if (i != index && asked_[i].who && !asked_[i].turned_away && !asked_[i].who->over() &&
+      if (i != index && asked_[i].home == home && asked_[i].who && !asked_[i].turned_away && !asked_[i].who->over() &&
           asked_[i].what->kind % prompts == asked_[index].what->kind % prompts)
         return asked_[i].who;
     return nullptr;
@@ -345,10 +354,12 @@ private:
     case vanish:
       if (!cluster_.crash(a, f.kind == crash ? runtime::sim::crash_kind::reset : runtime::sim::crash_kind::silent))
         return false;
+      struck_.insert(a);
       after(f.lasts, [this, a] { cluster_.restart(a); });
       return true;
     case stop_member:
       if (!cluster_.stop_member(a)) return false;
+      struck_.insert(a);
       after(f.lasts, [this, a, process = cluster_.process(a)] { cluster_.restart_member(a, process); });
       return true;
     case clock_jump:
@@ -529,7 +540,7 @@ private:
       const auto& who = *asked_[i].who;
       if (!who.wrong.empty()) broken("the cluster serves again", who.wrong);
       // Small queues are small in a cluster that is whole, too; but its home does not end.
-      if (who.failed && (!may_fail(*who.failed, who) || says_of_end(*who.failed)))
+      if (who.failed && (!may_fail(*who.failed, who, 0) || says_of_end(*who.failed)))
         broken("the cluster serves again", who.failed->message);
     }
     asked_.resize(first);
@@ -590,17 +601,19 @@ private:
       else
         ++out_.answered;
       if (who.failed) out_.seen.add("error " + std::string(name_of(who.failed->kind)));
-      if (who.failed && !may_fail(*who.failed, who))
+      if (who.failed && !may_fail(*who.failed, who, one.home))
         broken("no request fails without need",
                about + who.failed->message + ", after " + std::to_string(who.tokens.size()) + " tokens");
-      if (one.turned_away && !scenario_.loses_home()) broken("no request fails without need", about + "no front end");
+      if (one.turned_away && !lost_home(one.home)) broken("no request fails without need", about + "no front end");
     }
   }
 
   static bool says_of_end(const actors::answer_failure& failure) {
     return failure.message.find("shutting down") != std::string::npos;
   }
-  bool may_fail(const actors::answer_failure& failure, const client& who) const {
+  /// Its front end may have ended, with its requests.
+  bool lost_home(std::uint32_t home) const { return home == 0 ? scenario_.loses_home() : struck_.contains(home); }
+  bool may_fail(const actors::answer_failure& failure, const client& who, std::uint32_t home) const {
     using enum actors::failure_kind;
     const auto says = [&](std::string_view text) { return failure.message.find(text) != std::string::npos; };
     switch (failure.kind) {
@@ -608,7 +621,7 @@ private:
       return shape_.may_overload && who.tokens.empty() && (says("every queue is full") || says("as many requests"));
     case unavailable:
       return (shape_.may_not_be_placed && says("no instance took the request in time")) ||
-             (scenario_.loses_home() && says_of_end(failure));
+             (lost_home(home) && says_of_end(failure));
     case timed_out:
       return shape_.may_time_out && says("is over");
     case rejected:
@@ -635,6 +648,7 @@ private:
   loss_watch losses_;
   topology_watch instances_;
   bool any_gone_ = false;
+  std::set<std::uint32_t> struck_; ///< machines whose processes, or members, were killed
   deployment cluster_;
   nanoseconds start_{0};
   std::map<std::pair<nanoseconds, std::uint64_t>, planned> plans_;

@@ -93,7 +93,7 @@ struct scenario {
   [[nodiscard]] bool has(fault_kind kind) const;
   /// Some instance may lose requests that it has, other than by live migration.
   [[nodiscard]] bool loses_owners() const;
-  /// Some client may hear of an error though all queues are large.
+  /// Some client of the head's front end may hear of an error though all queues are large.
   [[nodiscard]] bool loses_home() const;
 };
 

@@ -388,6 +388,9 @@ std::vector<knob> all_knobs() {
     s.layer_move = 3ms;
     s.node.instance.pipeline_balance = {1e-3, std::chrono::nanoseconds(high ? 300ms : 1ms).count()};
   });
+  add("(front ends)", [](shape& s, bool high) {
+    s.fronts = static_cast<std::uint32_t>(high ? s.machines.size() : std::min<std::size_t>(s.machines.size(), 1));
+  });
   return k;
 }
 

@@ -18,6 +18,7 @@ namespace godwit::explore {
 struct shape {
   std::uint32_t head_instances = 0;
   std::vector<std::uint32_t> machines;    ///< instances of each further one
+  std::uint32_t fronts = 0;               ///< so many of these, from the first on, bring a front end, too
   std::uint32_t blocks = 64;              ///< of each instance
   std::uint32_t devices = 1;              ///< of every other instance; the rest have one
   std::uint32_t stages = 1;               ///< of those; the first one's device is faster

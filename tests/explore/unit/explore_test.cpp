@@ -489,7 +489,7 @@ TEST(ExploreLosses, ARequestIsLostWithItsInstanceOnly) {
   EXPECT_EQ(lost({},
                  [&](auto& watch) {
                    given(watch);
-                   watch.begin();
+                   watch.without_head(0);
                  }),
             "")
       << "of another home";
