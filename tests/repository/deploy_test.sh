@@ -20,14 +20,14 @@ while IFS=$'\t' read -r -a words; do
     echo "kubernetes.yaml: godwit refuses: ${words[*]}" >&2
     exit 1
   }
-  if [[ ${words[0]} == node && " ${words[*]} " != *" --join="* ]]; then
-    echo "kubernetes.yaml: a node joins nobody" >&2
+  if [[ ${words[0]} == @(node|frontend) && " ${words[*]} " != *" --join="* ]]; then
+    echo "kubernetes.yaml: a ${words[0]} joins nobody" >&2
     exit 1
   fi
   count=$((count + 1))
 done <<<"$lists"
-((count == 2)) || {
-  echo "kubernetes.yaml: $count command lines instead of 2" >&2
+((count == 3)) || {
+  echo "kubernetes.yaml: $count command lines instead of 3" >&2
   exit 1
 }
 
