@@ -21,6 +21,7 @@ public:
     bool moves_lose = false;
     /// The home may hear so much later than we that an instance is gone, and count on it meanwhile.
     std::chrono::nanoseconds late_news = std::chrono::milliseconds(50);
+    std::chrono::nanoseconds late_news_elsewhere = std::chrono::milliseconds(50); ///< of homes other than the head's
   };
   explicit loss_watch(excuses known) : excuses_(known) {}
 
@@ -33,6 +34,9 @@ public:
   }
   void gone(protocols::instance_id who, bool drained, std::chrono::nanoseconds now) {
     if (!drained || excuses_.drains_lose) gone_[who] = now;
+    // A home in the same process hears of its end before the head does: the handle in the next topology is none.
+    std::erase_if(suspects_,
+                  [who](const auto& one) { return one.second == who && protocols::home_of(one.first) != 0; });
   }
   void given(protocols::request_id request, protocols::instance_id to, std::chrono::nanoseconds now) {
     owned_[request] = {to, now, false};
@@ -48,10 +52,8 @@ public:
     owned_.erase(found);
     if (had.moved && excuses_.moves_lose) return;
     const auto went = gone_.find(had.by);
-    // Homes elsewhere are told in another order than we are: of them it is not known.
-    const bool told_as_we = protocols::home_of(request) == 0;
-    if (told_as_we && (went == gone_.end() || went->second < had.since - excuses_.late_news))
-      suspects_.emplace(request, had.by);
+    const auto late = protocols::home_of(request) == 0 ? excuses_.late_news : excuses_.late_news_elsewhere;
+    if (went == gone_.end() || went->second < had.since - late) suspects_.emplace(request, had.by);
   }
   /// From there, without having committed; heard after the loss.
   void move_failed(protocols::request_id request, protocols::instance_id from) {

@@ -94,9 +94,10 @@ private:
   }
   static loss_watch::excuses excuses_of(const scenario& s) {
     loss_watch::excuses out;
+    if (s.loses_owners()) out.late_news_elsewhere = patience;
     out.drains_lose = s.loses_owners();
     out.moves_lose = s.loses_owners() || !s.settings.empty();
-    if (s.has(fault_kind::freeze)) out.late_news = patience; // perhaps of the home
+    if (s.has(fault_kind::freeze)) out.late_news = out.late_news_elsewhere = patience; // perhaps of the home
     return out;
   }
   shape watched(shape what) {

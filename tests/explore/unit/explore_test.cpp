@@ -436,6 +436,20 @@ TEST_F(Topologies, AutoscalingMayNotDrainTheLeast) {
   EXPECT_NE(watch.wrong(), "");
 }
 
+TEST(ExploreLosses, AHomeBesideItsInstanceMayHearOfItsEndBeforeTheHead) {
+  using std::chrono::milliseconds;
+  const protocols::instance_id instance{7};
+  for (const std::uint16_t home : {0, 5}) {
+    loss_watch watch({});
+    const auto request = protocols::make_request_id(home, 1);
+    watch.given(request, instance, milliseconds(100));
+    watch.lost(request);
+    EXPECT_NE(watch.wrong(), "") << "it has not failed, so far";
+    watch.gone(instance, false, milliseconds(101));
+    EXPECT_EQ(watch.wrong().empty(), home != 0) << home;
+  }
+}
+
 TEST(ExploreLosses, ARequestIsLostWithItsInstanceOnly) {
   using std::chrono::milliseconds;
   const auto lost = [](loss_watch::excuses known, auto act) {
