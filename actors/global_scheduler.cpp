@@ -1,5 +1,6 @@
 #include <godwit/actors/global_scheduler.hpp>
 
+#include "milliseconds.hpp"
 #include "recorded_decisions.hpp"
 #include "watchers.hpp"
 
@@ -169,8 +170,7 @@ void global_scheduler::expire() {
     if (!books.fresh || now() - books.heard < options_.stale_after) continue;
     books.fresh = false;
     dispatcher_->set_stale(id, true);
-    options_.log.warning("instance {} has not reported for {} ms", id.value(),
-                         std::chrono::duration_cast<std::chrono::milliseconds>(now() - books.heard).count());
+    options_.log.warning("instance {} has not reported for {} ms", id.value(), milliseconds_of(now() - books.heard));
   }
 }
 

@@ -1,5 +1,7 @@
 #include <godwit/actors/llumlet.hpp>
 
+#include "milliseconds.hpp"
+
 #include <godwit/protocols/policy/headroom.hpp>
 
 #include <algorithm>
@@ -65,7 +67,7 @@ task<std::optional<std::uint32_t>> llumlet::profile_headroom(protocols::planner_
   }
   if (points == 0)
     options_.log.warning("instance {}: no headroom: a profile takes longer than {} ms", options_.id.value(),
-                         std::chrono::duration_cast<std::chrono::milliseconds>(options_.profile.time_max).count());
+                         milliseconds_of(options_.profile.time_max));
   else
     options_.log.info("instance {}: headroom {} of {} blocks (a batch of {} blocks decodes within {:.0f} % of "
                       "unloaded)",

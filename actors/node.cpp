@@ -1,5 +1,6 @@
 #include <godwit/actors/node.hpp>
 
+#include "milliseconds.hpp"
 #include "watchers.hpp"
 
 #include <godwit/runtime/trace/recorder.hpp>
@@ -77,7 +78,7 @@ void node::spawn_scheduler() {
     start(respawn_scheduler(pause)); // before anything that may fail
     scheduler_ = {};
     options_.log.error("the global scheduler is down ({}); dispatch by a simple rule until its restart in {} ms",
-                       to_string(reason), std::chrono::duration_cast<std::chrono::milliseconds>(pause).count());
+                       to_string(reason), milliseconds_of(pause));
     announce();
   });
 }
@@ -106,8 +107,7 @@ void node::spawn_frontend() {
     const auto pause = next_pause(frontend_started_, frontend_backoff_);
     start(respawn_frontend(pause));
     frontend_ = {};
-    options_.log.error("the front end is down ({}); restart in {} ms", to_string(reason),
-                       std::chrono::duration_cast<std::chrono::milliseconds>(pause).count());
+    options_.log.error("the front end is down ({}); restart in {} ms", to_string(reason), milliseconds_of(pause));
     announce();
   });
 }
@@ -158,7 +158,7 @@ void node::spawn_member() {
     start(respawn_member(pause));
     own_member_ = {};
     options_.log.error("the keeper of this process's instances is down ({}); restart in {} ms", to_string(reason),
-                       std::chrono::duration_cast<std::chrono::milliseconds>(pause).count());
+                       milliseconds_of(pause));
   });
 }
 
