@@ -2,6 +2,7 @@
 
 #include "main/huge_heap.hpp"
 #include "main/number_range.hpp"
+#include "main/plan.hpp"
 #include "main/rate_search.hpp"
 #include "main/signals.hpp"
 #include "main/sim_flags.hpp"

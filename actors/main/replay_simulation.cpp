@@ -6,6 +6,7 @@
 #include "main/signals.hpp"
 #include "main/sim_command.hpp"
 #include "main/sim_recording.hpp"
+#include "main/simulate.hpp"
 
 #include <godwit/runtime/trace/analysis/labels.hpp>
 #include <godwit/runtime/trace/file.hpp>

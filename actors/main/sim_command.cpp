@@ -3,6 +3,7 @@
 #include "main/huge_heap.hpp"
 #include "main/signals.hpp"
 #include "main/sim_flags.hpp"
+#include "main/simulate.hpp"
 
 #include <spdlog/fmt/fmt.h>
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "main/sim_command.hpp"
+#include "main/simulate.hpp"
 
 #include <godwit/runtime/config/registry.hpp>
 

@@ -5,9 +5,9 @@
 #include "main/parts.hpp"
 #include "main/request_flags.hpp"
 #include "main/scheduling_settings.hpp"
-#include "main/sim_command.hpp"
 #include "main/sim_policy.hpp"
 #include "main/sim_recording.hpp"
+#include "main/simulate.hpp"
 #include "main/swap_options.hpp"
 #include "main/units.hpp"
 

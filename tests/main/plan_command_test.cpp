@@ -1,5 +1,5 @@
 // `godwit plan`, and the search for the highest rate beneath it.
-#include "main/plan_command.hpp"
+#include "main/plan.hpp"
 #include "main/rate_search.hpp"
 
 #include <boost/json.hpp>

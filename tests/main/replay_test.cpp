@@ -1,6 +1,6 @@
 #include <main/replay_node.hpp>
 #include <main/replay_simulation.hpp>
-#include <main/sim_command.hpp>
+#include <main/simulate.hpp>
 
 #include <godwit/runtime/trace/file.hpp>
 

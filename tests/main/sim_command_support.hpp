@@ -1,6 +1,7 @@
 #pragma once
 
 #include "main/sim_command.hpp"
+#include "main/simulate.hpp"
 #include "main/trace_command.hpp"
 #include "main/usage_error.hpp"
 

@@ -1,6 +1,6 @@
 // `godwit sim --faults`.
 #include "main/replay_simulation.hpp"
-#include "main/sim_command.hpp"
+#include "main/simulate.hpp"
 
 #include <godwit/runtime/trace/analysis/check.hpp>
 #include <godwit/runtime/trace/file.hpp>

@@ -4,7 +4,7 @@
 #include <godwit/protocols/workload/lengths.hpp>
 #include <godwit/protocols/workload/workload.hpp>
 
-#include <main/sim_command.hpp>
+#include <main/simulate.hpp>
 
 #include <algorithm>
 #include <cstdio>
