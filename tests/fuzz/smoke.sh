@@ -10,7 +10,7 @@ if [[ -z $(ls -A "$corpus" 2>/dev/null) ]]; then
   exit 1
 fi
 if [[ ! -x $program ]]; then
-  echo "skipped: there is no $program; ./run fuzz builds it, and ./run test does where clang is installed"
+  echo "skipped: there is no $program; ./run fuzz builds it"
   exit 77
 fi
 work=$(mktemp -d)

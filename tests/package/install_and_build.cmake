@@ -32,7 +32,8 @@ endforeach()
 
 # A copy, so that no header of the source tree is near.
 file(COPY ${source}/examples DESTINATION ${work})
-set(arguments -G ${generator} -D CMAKE_PREFIX_PATH=${work}/prefix -D CMAKE_CXX_COMPILER=${compiler} -D CMAKE_BUILD_TYPE=Release)
+set(arguments -G ${generator} -D CMAKE_PREFIX_PATH=${work}/prefix -D CMAKE_CXX_COMPILER=${compiler} -D CMAKE_BUILD_TYPE=Debug
+    -D CMAKE_CXX_FLAGS_DEBUG=) # they are to run, not to be fast
 if(launcher)
   list(APPEND arguments -D CMAKE_CXX_COMPILER_LAUNCHER=${launcher})
 endif()
