@@ -23,7 +23,6 @@
 #include <string>
 #include <vector>
 
-#include <sys/resource.h>
 #include <unistd.h>
 
 namespace godwit::main {
@@ -32,15 +31,7 @@ namespace workload = protocols::workload;
 
 namespace {
 
-// Every request in flight is a socket, and the usual soft limit of 1,024 is less than "all at once" may need.
-void allow_many_sockets() {
-  rlimit files{};
-  if (getrlimit(RLIMIT_NOFILE, &files) != 0 || files.rlim_cur >= files.rlim_max) return;
-  files.rlim_cur = files.rlim_max;
-  setrlimit(RLIMIT_NOFILE, &files);
-}
-
-int fail(std::ostream& to, const bench_error& error) {
+int give_up(std::ostream& to, const bench_error& error) {
   to << "godwit: " << error.message << '\n';
   return error.exit_code;
 }
@@ -111,19 +102,19 @@ int run_bench(const bench_options& options, std::ostream& out, std::ostream& pro
   // A signal is reported once, and several loops ask.
   const auto asked =
       std::function<bool()>([&stopped, heard = false]() mutable { return heard = heard || (stopped && stopped()); });
-  if (const auto wrong = check(options)) return fail(progress, *wrong);
+  if (const auto wrong = check(options)) return give_up(progress, *wrong);
   if (same_file(options.save, options.trace))
-    return fail(progress, {2, "--trace and --save name the same file, " + options.save});
+    return give_up(progress, {2, "--trace and --save name the same file, " + options.save});
   auto plan = plan_workload(options);
-  if (!plan) return fail(progress, plan.error());
+  if (!plan) return give_up(progress, plan.error());
   allow_many_sockets();
   const auto server = find_server(options);
-  if (!server) return fail(progress, server.error());
+  if (!server) return give_up(progress, server.error());
   auto saved = std::ofstream{};
   if (!options.save.empty()) { // not before: what is there is lost
     saved.open(options.save);
     if (!saved)
-      return fail(progress, {1, "cannot write " + options.save + "; give --save a file in a folder that exists"});
+      return give_up(progress, {1, "cannot write " + options.save + "; give --save a file in a folder that exists"});
   }
 
   auto setup = bench_setup{};
@@ -144,8 +135,8 @@ int run_bench(const bench_options& options, std::ostream& out, std::ostream& pro
 
   if (options.warmup > 0) {
     const auto warm = warm_up(options, *server, *plan, progress, asked);
-    if (!warm) return fail(progress, warm.error());
-    if (!*warm) return fail(progress, {1, "stopped during the warm-up"});
+    if (!warm) return give_up(progress, warm.error());
+    if (!*warm) return give_up(progress, {1, "stopped during the warm-up"});
   }
   const auto clock = runtime::steady_clock{};
   auto generator =
@@ -157,7 +148,7 @@ int run_bench(const bench_options& options, std::ostream& out, std::ostream& pro
 
   const auto report = make_report(setup, records);
   out << (options.json ? to_json(setup, report) + "\n" : to_table(setup, report)) << std::flush;
-  if (saved.is_open() && !save(saved, records)) return fail(progress, {1, "could not write all of " + options.save});
+  if (saved.is_open() && !save(saved, records)) return give_up(progress, {1, "could not write all of " + options.save});
   return report.answered == report.requests ? 0 : 1;
 }
 
@@ -167,17 +158,7 @@ void add_bench_command(CLI::App& app, command_result& result) {
   auto* command =
       app.add_subcommand("bench", "Put load on an OpenAI-style server: TTFT, TPOT, throughput, percentiles");
   const auto& defaults = *options;
-  command->add_option("--url", options->url, "The server")->type_name("URL")->capture_default_str();
-  auto* authorities = command
-                          ->add_option("--tls-ca", options->tls.authorities,
-                                       "PEM file of the authorities that an https server's certificate may be of; "
-                                       "default: the system's")
-                          ->type_name("FILE")
-                          ->check(CLI::ExistingFile);
-  command
-      ->add_flag_callback(
-          "--insecure", [options] { options->tls.verify = false; }, "Trust whatever https server answers")
-      ->excludes(authorities);
+  add_server_flags(*command, *options);
   command->add_option("--model", options->model, "Model to ask for; default: the first of /v1/models")
       ->type_name("NAME");
   command

@@ -10,6 +10,8 @@
 #include <optional>
 #include <string_view>
 
+#include <sys/resource.h>
+
 namespace godwit::main {
 
 namespace json = boost::json;
@@ -52,6 +54,13 @@ std::string base_of(std::string_view url) {
 }
 
 } // namespace
+
+void allow_many_sockets() {
+  rlimit files{};
+  if (getrlimit(RLIMIT_NOFILE, &files) != 0 || files.rlim_cur >= files.rlim_max) return;
+  files.rlim_cur = files.rlim_max;
+  setrlimit(RLIMIT_NOFILE, &files);
+}
 
 expected<bench_server, bench_error> find_server(const bench_options& options) {
   auto out = bench_server{base_of(options.url), options.model, 0};

@@ -18,6 +18,9 @@ struct bench_server {
   std::string api_key{};     ///< that it has asked for; empty: none
 };
 
+/// Every request in flight is a socket, and the usual soft limit of 1,024 is less than "all at once" may need.
+void allow_many_sockets();
+
 /// Asks /v1/models, without a key first: it is sent in the clear, and only to a server that wants one. A server without
 /// it will do where the options name a model.
 [[nodiscard]] protocols::expected<bench_server, bench_error> find_server(const bench_options& options);

@@ -1,3 +1,4 @@
+#include "main/batch_command.hpp"
 #include "main/bench_command.hpp"
 #include "main/command.hpp"
 #include "main/command_words.hpp"
@@ -48,6 +49,7 @@ int run(int count, char** arguments) {
   godwit::main::add_node_command(app, command);
   godwit::main::add_frontend_command(app, command);
   godwit::main::add_bench_command(app, command);
+  godwit::main::add_batch_command(app, command);
   godwit::main::add_status_command(app, command);
   godwit::main::add_migrate_command(app, command);
   godwit::main::add_policy_command(app, command);

@@ -39,6 +39,20 @@ void add_objective_flag(CLI::App& command, const std::string& name, std::optiona
 
 } // namespace
 
+void add_server_flags(CLI::App& command, bench_options& options) {
+  command.add_option("--url", options.url, "The server")->type_name("URL")->capture_default_str();
+  auto* authorities = command
+                          .add_option("--tls-ca", options.tls.authorities,
+                                      "PEM file of the authorities that an https server's certificate may be of; "
+                                      "default: the system's")
+                          ->type_name("FILE")
+                          ->check(CLI::ExistingFile);
+  command
+      .add_flag_callback(
+          "--insecure", [&options] { options.tls.verify = false; }, "Trust whatever https server answers")
+      ->excludes(authorities);
+}
+
 void add_seed_flag(CLI::App& command, std::uint64_t& seed, const std::string& doc) {
   command
       .add_option_function<std::string>(

@@ -10,6 +10,9 @@
 
 namespace godwit::main {
 
+/// --url, --tls-ca, --insecure: the server that is asked. `options` outlives the command.
+void add_server_flags(CLI::App& command, bench_options& options);
+
 /// The flags that say which requests arrive when, alike for `godwit bench` and `godwit sim`: --lengths, --trace,
 /// --arrivals, --rate and --cv. `options` outlives the command. What does not go together is refused by
 /// `plan_workload`.
