@@ -11,6 +11,7 @@
 #include <boost/json.hpp>
 #include <spdlog/fmt/fmt.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <cstdlib>
@@ -42,15 +43,16 @@ std::string summary(const batch_counts& counts, std::uint64_t requests, std::uin
 }
 
 std::string to_json(const batch_counts& counts, std::uint64_t requests, std::uint64_t before) {
-  return boost::json::serialize(boost::json::object{{"requests", requests},
-                                                    {"answered_before", before},
-                                                    {"answered", counts.answered},
-                                                    {"failed", counts.failed},
-                                                    {"left", requests - before - counts.answered - counts.failed},
-                                                    {"retries", counts.retries},
-                                                    {"prompt_tokens", counts.prompt_tokens},
-                                                    {"answer_tokens", counts.answer_tokens},
-                                                    {"duration_s", counts.duration_s}}) +
+  return boost::json::serialize(
+             boost::json::object{{"requests", requests},
+                                 {"answered_before", before},
+                                 {"answered", counts.answered},
+                                 {"failed", counts.failed},
+                                 {"left", requests - std::min(requests, before + counts.answered + counts.failed)},
+                                 {"retries", counts.retries},
+                                 {"prompt_tokens", counts.prompt_tokens},
+                                 {"answer_tokens", counts.answer_tokens},
+                                 {"duration_s", counts.duration_s}}) +
          "\n";
 }
 
@@ -113,11 +115,17 @@ int run_batch_command(const batch_options& options, std::ostream& out, std::ostr
     if (!kept) return give_up(1, kept.error());
     answered = std::move(*kept);
   }
-  auto to = std::ofstream(options.output, std::ios::binary | (options.resume ? std::ios::app : std::ios::trunc));
+  auto to = std::ofstream(options.output, std::ios::binary | std::ios::app); // as long as it may be another's
   if (!to) return give_up(1, "cannot write " + options.output);
   std::optional<batch_lock> new_file;
-  if (options.resume || !is_file) new_file.emplace(options.output);
+  if (options.resume || !old_file.taken()) new_file.emplace(options.output); // it is another file, or the first
   if (new_file && !new_file->taken()) return give_up(1, taken);
+  if (!options.resume && std::filesystem::is_regular_file(options.output, error)) {
+    if (!options.overwrite && std::filesystem::file_size(options.output, error) > 0)
+      return give_up(1, options.output + " was written by somebody meanwhile; name another file, or --resume it");
+    std::filesystem::resize_file(options.output, 0, error);
+    if (error) return give_up(1, "cannot write " + options.output + ": " + error.message());
+  }
 
   // Those of other files do not count.
   std::uint64_t before = 0;

@@ -66,9 +66,12 @@ public:
     return paths_;
   }
 
+  std::function<void()> on_models; ///< before anything else is asked; set before
+
 private:
   void handle(http::request request, const std::shared_ptr<http::exchange>& exchange) {
     const std::lock_guard lock(mutex_);
+    if (request.target == "/v1/models" && on_models) on_models();
     if (request.target == "/v1/models")
       return exchange->respond({200, "application/json", {}, R"({"data":[{"id":"first"},{"id":"second"}]})"});
     auto body = json::parse(request.body).as_object();
@@ -466,6 +469,17 @@ TEST_F(BatchCommand, OneProcessWritesAFile) {
   }
   EXPECT_THAT(server.bodies(), IsEmpty());
   EXPECT_EQ(run(server.url()).code, 0);
+}
+
+TEST_F(BatchCommand, WhatComesMeanwhileIsNotOverwritten) {
+  batch_server server(echo);
+  ask_for(1);
+  server.on_models = [this] { std::ofstream(options_.output) << "of somebody else\n"; };
+  const auto result = run(server.url());
+  EXPECT_EQ(result.code, 1);
+  EXPECT_THAT(result.progress, HasSubstr("meanwhile"));
+  EXPECT_EQ(text_of_output(), "of somebody else\n");
+  EXPECT_THAT(server.bodies(), IsEmpty());
 }
 
 TEST_F(BatchCommand, WritesToFilesOnly) {
