@@ -169,9 +169,14 @@ void launch(driver_stream& stream, const char* name, void (*kernel)(Parameters..
   const auto on = static_cast<cudaStream_t>(stream.native()); // makes its device the thread's
   (void)cudaGetLastError();                                   // what somebody else left is not this launch's
   auto status = cudaSuccess;
-  if (shared_bytes > 48 * 1024)
-    status = cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel), cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                  static_cast<int>(shared_bytes));
+  if (shared_bytes > 48 * 1024) {
+    const auto* const which = reinterpret_cast<const void*>(kernel);
+    status = cudaFuncSetAttribute(which, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared_bytes));
+    // Room for as many blocks as decode_places reckons with: how much is shared memory is the driver's guess otherwise.
+    if (status == cudaSuccess)
+      status =
+          cudaFuncSetAttribute(which, cudaFuncAttributePreferredSharedMemoryCarveout, cudaSharedmemCarveoutMaxShared);
+  }
   if (status == cudaSuccess) {
     kernel<<<dim3(grid.x, grid.y, grid.z), threads, shared_bytes, on>>>(arguments...);
     status = cudaGetLastError();

@@ -100,7 +100,7 @@ tests_of() {
   local suite need found=0
   while read -r suite; do
     found=1 need=must
-    [[ $suite != *Divided* && $suite != *TensorParallel* ]] || need=may # want several GPUs
+    case $suite in *Divided* | *TensorParallel* | *OnTwo* | *Staged*) need=may ;; esac # want several GPUs
     check "$1: ${suite%.}" 120 "$need" "$1 --gtest_filter='$suite*'"
   done < <(suites "$1")
   ((found)) || check "$1" 120 must "$1"

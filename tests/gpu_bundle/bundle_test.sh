@@ -26,7 +26,7 @@ no such device
 play gpu_empty_test '[  PASSED  ] 0 tests.' 0
 play gpu_bad_test '[  FAILED  ] Gpu.IsRight' 1
 # shellcheck disable=SC2016 # for the script that is written
-printf '#!/bin/sh\ncase $1 in *list*) echo "One."; echo "  IsRight";  echo "All/Two.  # TypeParam = int"; echo "  IsWrong/0  # GetParam() = 1"; echo "OnSome/Divided."; echo "  IsRight/2";; *Divided*) echo "[  SKIPPED ] one GPU"; echo "[  PASSED  ] 0 tests.";; *One*) echo "[  PASSED  ] 1 test.";; *) echo "[  FAILED  ] $1"; exit 1;; esac\n' >"$folder/build/bin/gpu_suites_test"
+printf '#!/bin/sh\ncase $1 in *list*) echo "One."; echo "  IsRight";  echo "All/Two.  # TypeParam = int"; echo "  IsWrong/0  # GetParam() = 1"; echo "OnSome/Divided."; echo "  IsRight/2"; echo "MixturesOnTwo."; echo "  IsRight"; echo "Staged."; echo "  IsRight";; *Divided* | *OnTwo* | *Staged*) echo "[  SKIPPED ] one GPU"; echo "[  PASSED  ] 0 tests.";; *One*) echo "[  PASSED  ] 1 test.";; *) echo "[  FAILED  ] $1"; exit 1;; esac\n' >"$folder/build/bin/gpu_suites_test"
 chmod +x "$folder/build/bin/gpu_suites_test"
 play bench_gpu '{"name": "gpu/one", "value": 7, "ok": true}
 {"name": "gpu/two", "value": 8, "ok": false}' 1
@@ -97,7 +97,9 @@ checks 1 --only gpu_suites_test
 expect '^gpu_suites_test: One +passed +1 tests' "$folder/said"
 expect '^gpu_suites_test: All/Two +FAILED +\[  FAILED  \] --gtest_filter=All/Two\.\*' "$folder/said"
 expect '^gpu_suites_test: OnSome/Divided +skipped +skipped: ' "$folder/said" # several GPUs are not what it is about
-expect '1 passed, 1 failed, 1 skipped' "$folder/said"
+expect '^gpu_suites_test: MixturesOnTwo +skipped +skipped: ' "$folder/said"
+expect '^gpu_suites_test: Staged +skipped +skipped: ' "$folder/said"
+expect '1 passed, 1 failed, 3 skipped' "$folder/said"
 checks 0 --only good
 expect '4 passed, 0 failed, 0 skipped' "$folder/said"
 "$folder/packed/run-checks.sh" --results "$folder/unpacked" --only good >"$folder/said" 2>&1 || fail "unpacked, it fails: $(cat "$folder/said")"
