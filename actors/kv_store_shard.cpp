@@ -196,8 +196,9 @@ protocols::store_room kv_store_shard::make_room(const protocols::store_offer& of
   for (const auto where : in.slots) append_regions(where, offer.shape.regions, regions);
   options_.fabric->post({out.transfer, 0}, std::move(regions), memory_,
                         [landed = in.landed](const transport::landing& news) { landed->landed(news); });
+  in.until = now() + options_.settings.lease();
   incoming_.emplace(out.transfer, std::move(in));
-  start(close_after_lease(out.transfer));
+  if (!guarding_) start(guard_leases());
   recount();
   return out;
 }
@@ -209,13 +210,23 @@ void kv_store_shard::settle(const protocols::store_settled& news) {
   if (!found->second.closing) start(close(news.transfer));
 }
 
-task<void> kv_store_shard::close_after_lease(std::uint64_t transfer) {
-  co_await sleep_for(options_.settings.lease());
-  const auto found = incoming_.find(transfer);
-  if (found == incoming_.end() || found->second.closing) co_return;
-  options_.log.debug("KV store: a sender did not settle within its lease");
-  ++figures_.failed_total;
-  co_await close(transfer);
+// One watch for all: they have equal leases, and are numbered as they come.
+task<void> kv_store_shard::guard_leases() {
+  guarding_ = true;
+  for (;;) {
+    const auto oldest = std::ranges::find_if(incoming_, [](const auto& one) { return !one.second.closing; });
+    if (oldest == incoming_.end()) break;
+    const auto transfer = oldest->first;
+    if (const auto left = oldest->second.until - now(); left > nanoseconds{0}) {
+      co_await sleep_for(left);
+      continue;
+    }
+    options_.log.debug("KV store: a sender did not settle within its lease");
+    ++figures_.failed_total;
+    oldest->second.closing = true;
+    start(close(transfer));
+  }
+  guarding_ = false;
 }
 
 // Only what the sender has confirmed: it may have given the blocks to others while they were under way, and then their

@@ -84,8 +84,8 @@ void member::pair_down(std::size_t index, std::uint64_t generation, runtime::sto
     p.draining = false;
     p.stopped = true;
     stop_pair(p, runtime::stop_reason::killed);
+    tell_state(); // before a line that may fail
     options_.log.warning("instance {} is down ({}) while it was drained", id_of(index).value(), to_string(reason));
-    tell_state();
     return;
   }
   p.pause = now() - p.started >= options_.settled_after
@@ -93,11 +93,11 @@ void member::pair_down(std::size_t index, std::uint64_t generation, runtime::sto
                 : longer_pause(p.pause, options_.backoff_min, options_.backoff_max);
   start(respawn_pair(index, membership_, generation, p.pause)); // before anything that may fail
   stop_pair(p, runtime::stop_reason::killed);
+  tell_state();
   // One that never came up is reported by whoever waits for it (`godwit serve` says why and ends).
   options_.log.write(p.generation == 1 && !came_up ? runtime::log::level::debug : runtime::log::level::error,
                      "instance {} is down ({}); restart in {} ms", id_of(index).value(), to_string(reason),
                      milliseconds_of(p.pause));
-  tell_state();
 }
 
 task<void> member::respawn_pair(std::size_t index, std::uint64_t membership, std::uint64_t generation,
@@ -155,11 +155,13 @@ void member::drain(const drain_instance& order) {
   if (p->stopped) {
     if (!order.drains) start_stopped(*p, order.instance); // it was empty before the word came
   } else if (p->ready && p->llumlet) {
-    if (p->draining != order.drains)
+    const bool news = std::exchange(p->draining, order.drains) != order.drains;
+    tell(p->llumlet, drain_order{order.drains, order.order});
+    tell_state(); // before a line that may fail
+    if (news)
       options_.log.info("instance {} {}", order.instance.value(),
                         order.drains ? "drains" : "stays: its drain was taken back");
-    p->draining = order.drains;
-    tell(p->llumlet, drain_order{order.drains, order.order});
+    return;
   } else if (order.drains) { // it has nothing to get rid of
     stop_pair(*p, runtime::stop_reason::shutdown);
     p->stopped = true;
@@ -171,11 +173,11 @@ void member::drained(const instance_drained& news) {
   auto* p = find_pair(news.instance);
   if (p == nullptr || p->generation != news.generation || !p->draining) return; // taken back meanwhile
   if (p->order != news.order) return; // and ordered again: it may have taken requests in between
-  options_.log.info("instance {} is drained and stops", news.instance.value());
   stop_pair(*p, runtime::stop_reason::shutdown);
   p->draining = false;
   p->stopped = true;
   tell_state();
+  options_.log.info("instance {} is drained and stops", news.instance.value());
 }
 
 role_answer member::set_role(const role_order& order) {

@@ -10,7 +10,8 @@ using runtime::async::task;
 
 namespace {
 
-constexpr const char* records_nothing = "it records nothing (trace.flight is off)";
+constexpr const char* records_nothing =
+    "it records nothing by order (trace.flight is off; a program of its own has not set the option `trace`)";
 
 } // namespace
 

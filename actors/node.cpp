@@ -6,6 +6,7 @@
 #include <godwit/runtime/trace/recorder.hpp>
 
 #include <algorithm>
+#include <new>
 #include <utility>
 
 namespace godwit::actors {
@@ -90,6 +91,7 @@ task<void> node::respawn_scheduler(std::chrono::nanoseconds pause) {
       spawn_scheduler();
       break;
     } catch (...) { // a policy of an embedder's that cannot be made, for one
+      if (scheduler_) stop(std::exchange(scheduler_, {}), runtime::stop_reason::killed); // nobody watches it
       context().report("the global scheduler cannot be started: " +
                        runtime::detail::describe(std::current_exception()).message);
     }
@@ -119,6 +121,7 @@ task<void> node::respawn_frontend(std::chrono::nanoseconds pause) {
       spawn_frontend();
       break;
     } catch (...) {
+      if (frontend_) stop(std::exchange(frontend_, {}), runtime::stop_reason::killed);
       context().report("the front end cannot be started: " +
                        runtime::detail::describe(std::current_exception()).message);
     }
@@ -247,8 +250,12 @@ void node::announce() {
   if (announcing_) return; // it will be part of the next one
   constexpr nanoseconds burst = std::chrono::milliseconds(1);
   if (!announced_ || now() - *announced_ >= burst) return announce_now();
-  announcing_ = true;
-  start(announce_soon());
+  try {
+    start(announce_soon());
+    announcing_ = true;
+  } catch (const std::bad_alloc&) { // then not together
+    announce_now();
+  }
 }
 
 task<void> node::announce_soon() {

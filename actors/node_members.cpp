@@ -318,10 +318,6 @@ void node::tell_stores() const {
 void node::remove(std::uint64_t key, std::string_view why) {
   auto* m = find_member(key);
   if (m == nullptr || !m->member) return;
-  if (key != own_key)
-    options_.log.write(why == leaves ? runtime::log::level::info : runtime::log::level::warning,
-                       "member {} with {} is gone ({})", m->address,
-                       what_it_brings(m->instances, m->first, m->home != 0), why);
   if (options_.metrics && why != leaves && is_elsewhere(key)) options_.metrics->members_lost.increment();
   demonitor(m->watch);
   m->member = {};
@@ -331,6 +327,11 @@ void node::remove(std::uint64_t key, std::string_view why) {
   forget_store(*m);
   tell_stores();
   if (m->instances == 0 || !decide(protocols::provisioning::process_left{key}).told) announce();
+  // After all that has to be done, since a line may fail.
+  if (m = find_member(key); m != nullptr && key != own_key)
+    options_.log.write(why == leaves ? runtime::log::level::info : runtime::log::level::warning,
+                       "member {} with {} is gone ({})", m->address,
+                       what_it_brings(m->instances, m->first, m->home != 0), why);
 }
 
 bool node::is_elsewhere(std::uint64_t key) const { return key != own_key && !further_members_.contains(key); }

@@ -102,8 +102,8 @@ void node::perform(provisioning::say& e, decided&) {
 void node::watch_orders() {
   const auto next = provisioning_.next_deadline();
   if (!next || (watch_ && *watch_ <= *next)) return;
-  watch_ = next;
   start(wake_at(*next));
+  watch_ = next; // once it is sure to be looked at
 }
 
 task<void> node::wake_at(std::int64_t when) {

@@ -14,7 +14,8 @@ namespace {
 
 // Members are asked at the same time; writing a dump takes some tenths of a second.
 constexpr std::chrono::seconds answer_timeout{8};
-constexpr const char* records_nothing = "it records nothing (trace.flight is off)";
+constexpr const char* records_nothing =
+    "it records nothing by order (trace.flight is off; a program of its own has not set the option `trace`)";
 
 } // namespace
 

@@ -69,6 +69,7 @@ private:
     std::shared_ptr<arrivals> landed;
     std::uint32_t regions_per_chunk = 0;
     std::optional<std::uint32_t> sent; ///< chunks, as the sender said; it has settled
+    std::chrono::nanoseconds until{0}; ///< of its lease
     bool closing = false;
   };
   /// Chunks on their way from here, for one fetch.
@@ -87,7 +88,7 @@ private:
                                   std::chrono::nanoseconds timeout);
   [[nodiscard]] protocols::store_room make_room(const protocols::store_offer& offer);
   void settle(const protocols::store_settled& news);
-  runtime::async::task<void> close_after_lease(std::uint64_t transfer);
+  runtime::async::task<void> guard_leases();
   /// Files what has come, once nothing can land any more.
   runtime::async::task<void> close(std::uint64_t transfer);
   runtime::async::task<void> report();
@@ -125,6 +126,7 @@ private:
   std::shared_ptr<std::byte[]> memory_; ///< null: there was none
   protocols::chunk_store chunks_;
   std::map<std::uint64_t, incoming> incoming_; ///< by transfer
+  bool guarding_ = false;                      ///< their leases
   std::uint32_t fetches_ = 0;                  ///< that run
   protocols::chunk_store on_disk_{0};
   protocols::read_queue reads_{0, 0};
