@@ -247,6 +247,9 @@ task<void> frontend::place(protocols::request_id id) {
     query.begun = !r->ownership.answer().empty();
     query.expected_tokens = r->request.expected_tokens;
     query.ttft_ns = r->request.ttft_ns;
+    query.request = id;
+    query.adapter = r->request.adapter.id;
+    query.salt = r->request.cache_salt;
     chosen choice;
     const auto* neighbour = std::exchange(beside, false) ? beside_sibling(*r) : nullptr;
     if (neighbour != nullptr) {

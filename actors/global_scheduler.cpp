@@ -285,6 +285,10 @@ dispatch_decision global_scheduler::decide(const dispatch_query& query) {
     demand.headroom = options_.levels[demand.execution_level].headroom;
   }
   demand.objectives = query.objectives;
+  demand.request = query.request;
+  demand.answer_tokens_max = query.answer_tokens_max;
+  demand.adapter = query.adapter;
+  demand.salt = query.salt;
   demand.in_queue = protocols::queued_request{.priority = query.priority,
                                               .arrival_ns = query.arrival_ns,
                                               .begun = query.begun,
@@ -328,10 +332,13 @@ void global_scheduler::blame(std::string_view what, std::string why) {
   const auto known = blamed_.find(what);
   if (known != blamed_.end() && (known->second.why == why || now() - known->second.at < blame_pause)) return;
   const auto& said = blamed_.insert_or_assign(std::string(what), failed_part{std::move(why), now()}).first->second.why;
-  if (options_.log.enabled(runtime::log::level::error))
-    options_.log.error("{} failed: {}", what, said);
-  else
-    context().report(std::string(what) + " failed: " + said);
+  const auto line = std::string(what) + " failed: " + said;
+  const bool logs = options_.log.enabled(runtime::log::level::error);
+  if (options_.on_failure)
+    tell_watcher(context(), "on_failure", [&] { options_.on_failure(line); });
+  else if (!logs)
+    context().report(line);
+  if (logs) options_.log.error("{}", line);
 }
 
 } // namespace godwit::actors

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <optional>
 #include <span>
 #include <utility>
 
@@ -25,19 +26,29 @@ std::string text(double x) {
   return out;
 }
 
-/// "0: freeness 12.5 running 3 waiting 0; 1: ..."
-std::string text(const std::vector<protocols::load_report>& loads) {
+std::string text(const protocols::load_report& load) {
+  auto out = std::to_string(load.instance.value()) + ": freeness " +
+             text(protocols::finite(protocols::freeness(load))) + " running " + std::to_string(load.running) +
+             " waiting " + std::to_string(load.waiting);
+  if (!load.ready) out += " not ready";
+  if (load.terminating) out += " terminating";
+  if (load.role != protocols::instance_role::mixed) out += " for " + std::string(to_string(load.role));
+  return out;
+}
+
+/// "0: freeness 12.5 running 3 waiting 0; 1: ...", and `chosen` in any case.
+std::string text(const std::vector<protocols::load_report>& loads, std::optional<protocols::instance_id> chosen = {}) {
   std::string out;
-  for (std::size_t i = 0; i < std::min(loads.size(), loads_max); ++i) {
-    const auto& load = loads[i];
-    out += (i == 0 ? "" : "; ") + std::to_string(load.instance.value()) + ": freeness " +
-           text(protocols::finite(protocols::freeness(load))) + " running " + std::to_string(load.running) +
-           " waiting " + std::to_string(load.waiting);
-    if (!load.ready) out += " not ready";
-    if (load.terminating) out += " terminating";
-    if (load.role != protocols::instance_role::mixed) out += " for " + std::string(to_string(load.role));
+  const auto shown = std::min(loads.size(), loads_max);
+  for (std::size_t i = 0; i < shown; ++i) out += (i == 0 ? "" : "; ") + text(loads[i]);
+  auto more = loads.size() - shown;
+  const auto behind = std::span(loads).subspan(shown);
+  if (const auto it = std::ranges::find(behind, chosen, [](const auto& l) { return std::optional{l.instance}; });
+      chosen && it != behind.end()) {
+    out += "; " + text(*it);
+    --more;
   }
-  if (loads.size() > loads_max) out += "; and " + std::to_string(loads.size() - loads_max) + " more";
+  if (more > 0) out += "; and " + std::to_string(more) + " more";
   return out;
 }
 
@@ -81,7 +92,7 @@ void note_dispatch(const dispatch_query& query, const dispatch_decision& chosen,
   attributes out{{"tokens", std::to_string(query.prompt_tokens)},
                  {"priority", std::to_string(query.priority)},
                  {"execution_level", std::to_string(query.execution_level)},
-                 {"loads", text(loads)}};
+                 {"loads", text(loads, chosen.found ? std::optional{chosen.instance} : std::nullopt)}};
   if (chosen.found) {
     out.emplace_back("chosen", std::to_string(chosen.instance.value()));
     out.emplace_back("policy", chosen.why.policy);

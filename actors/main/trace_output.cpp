@@ -23,7 +23,7 @@ bool is_message(const trace::event& e) { return e.kind == event_kind::delivery |
 
 } // namespace
 
-std::string event_text(const analysis::index& of, analysis::position p) {
+std::string event_text(const analysis::index& of, analysis::position p, bool whole) {
   const auto& e = of[p];
   const auto& r = of.source();
   const auto name = analysis::short_name(r, e);
@@ -37,7 +37,8 @@ std::string event_text(const analysis::index& of, analysis::position p) {
     return fmt::format("{}  {}", label(r, e.receiver), to_string(e.kind));
   auto out = fmt::format("{}  {} ({})", label(r, e.sender), name, to_string(e.kind));
   for (const auto& a : e.attributes)
-    out += fmt::format(" {}={}", harmless(a.name), analysis::shortened(harmless(a.value), 60));
+    out +=
+        fmt::format(" {}={}", harmless(a.name), whole ? harmless(a.value) : analysis::shortened(harmless(a.value), 60));
   return out;
 }
 

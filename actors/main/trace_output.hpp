@@ -14,7 +14,8 @@
 namespace godwit::main {
 
 /// `frontend 4 -> llumlet 12  generate_order`, `instance 11  device.step  instance=1 ...`.
-[[nodiscard]] std::string event_text(const runtime::trace::analysis::index& of, runtime::trace::analysis::position p);
+[[nodiscard]] std::string event_text(const runtime::trace::analysis::index& of, runtime::trace::analysis::position p,
+                                     bool whole = false);
 /// `0.1 us queued, 12.3 us handled`; of others their time, or nothing.
 [[nodiscard]] std::string times_text(const runtime::trace::analysis::index& of, runtime::trace::analysis::position p);
 /// Since the recording began: `+1.234567 s`.

@@ -30,7 +30,7 @@ struct show_options {
 std::string line(const analysis::index& of, analysis::position p, bool content) {
   const auto& e = of[p];
   auto out = fmt::format("{:>15} {:>10}  ", offset_text(of, of.begin(p)), label(of.source(), e.id));
-  out += event_text(of, p);
+  out += event_text(of, p, content);
   if (const auto times = times_text(of, p); !times.empty()) out += "  " + times;
   if (of.about(p) != 0) out += fmt::format("  request {}", of.about(p));
   if (e.depth > 0) out += fmt::format("  behind {}", e.depth);
@@ -72,7 +72,8 @@ void add_trace_show_command(CLI::App& trace, command_result& result) {
       ->type_name("N")
       ->check(CLI::Range(std::size_t{0}, std::size_t{1'000'000'000}))
       ->capture_default_str();
-  command->add_flag("--content", o->content, "What messages say, where it was recorded");
+  command->add_flag("--content", o->content,
+                    "What messages say, where it was recorded, and all of what notes and spans say");
   command->add_flag("--json", o->json, "One JSON object");
   command->callback([o, &result] { result.run = [o] { return show(*o); }; });
 }

@@ -133,6 +133,13 @@ simulated_cluster::simulated_cluster(simulated_cluster_options options)
     central_ = std::make_shared<gpu::sim::central_scheduler>(*options_.central);
     central_->stand_by(); // what instances measure as they start they measure without it
   }
+  if (options_.step_time && options_.stages > 1)
+    throw std::invalid_argument(
+        "step_time is of instances of one stage; of several, stage_speeds says how fast they are");
+  if (options_.node.instance.make_executor)
+    throw std::invalid_argument(
+        "a simulated cluster makes its executors by itself, so node.instance.make_executor is to "
+        "be empty; step_time says how long a step takes");
   if (options_.recorder) world_.record_to(options_.recorder->begin(world_.clock()));
   system_ = make_system(options_.separate ? head_name : std::string());
   const auto context = context_length_of(options_);
@@ -152,10 +159,12 @@ simulated_cluster::~simulated_cluster() {
 std::unique_ptr<runtime::sim::system> simulated_cluster::make_system(const std::string& name) {
   runtime::sim::system_settings settings;
   settings.name = name;
-  settings.report = [this](std::string_view actor, std::string_view text) {
-    if (complaints_.size() < complaints_max) complaints_.push_back(std::string(actor) + ": " + std::string(text));
-  };
+  settings.report = [this](std::string_view actor, std::string_view text) { complain(actor, text); };
   return std::make_unique<runtime::sim::system>(world_, std::move(settings));
+}
+
+void simulated_cluster::complain(std::string_view actor, std::string_view text) {
+  if (complaints_.size() < complaints_max) complaints_.push_back(std::string(actor) + ": " + std::string(text));
 }
 
 bool simulated_cluster::run_until(const std::function<bool()>& condition, std::uint64_t steps_max) {
@@ -186,6 +195,10 @@ node_options simulated_cluster::filled_in(node_options node, std::uint32_t conte
   node.llumlet.planner.context_length = context;
   node.identity = {device.name, "simulated", shown_bytes_of(options_), context};
   node.provisioner = std::make_shared<processes>(*this);
+  node.scheduler.on_failure = [this, also = std::move(node.scheduler.on_failure)](std::string_view line) {
+    complain("global_scheduler", line);
+    if (also) also(line);
+  };
   node.instance.on_layers = [this, also = std::move(node.instance.on_layers)](
                                 protocols::instance_id id, const std::vector<std::uint32_t>& layers, bool moved) {
     layers_.moves += moved ? 1 : 0;
@@ -237,12 +250,17 @@ executor_factory simulated_cluster::factory_on(runtime::timer_source& steps, run
     executor_outcome out;
     auto info = gpu::sim::executor_info_of(options_.device);
     auto beside = model; // of the draft model, which has all else as the model has it
-    if (options_.stages > 1)
+    if (options_.stages > 1) {
       out.made = gpu::sim::make_sim_stages(info, *latency_, steps, model,
                                            gpu::pipeline::cut_layers(info.layers, options_.stages),
                                            {.speeds = options_.stage_speeds});
-    else
+    } else {
+      if (options_.step_time)
+        model.step_time = [this, which](const protocols::step_input& step, nanoseconds usual) {
+          return options_.step_time(which, step, usual);
+        };
       out.made = gpu::sim::make_sim_replica(info, latency_, steps, std::move(model));
+    }
     if (options_.draft) {
       beside.counts_steps = false;
       beside.right = std::clamp(options_.draft_acceptance, 0.0, 1.0);

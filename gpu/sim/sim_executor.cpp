@@ -28,6 +28,7 @@ public:
     central_ = std::move(model.central);
     books_ = std::move(model.books);
     counts_steps_ = model.counts_steps;
+    step_time_ = std::move(model.step_time);
     adapters_ = std::move(model.adapters);
     auto swap = std::move(model.swap);
     tokens_ = make_token_source(info_, std::move(model));
@@ -46,7 +47,8 @@ public:
   executor_info info_;
   /// How long a step takes that begins now.
   [[nodiscard]] std::chrono::nanoseconds time_of(const step_input& input) {
-    const auto usual = latency_->step_time(input);
+    auto usual = latency_->step_time(input);
+    if (step_time_) usual = std::max(step_time_(input, usual), std::chrono::nanoseconds{0});
     const auto factor = factors_.next();
     if (factor == 1) return usual; // to the nanosecond
     return std::chrono::nanoseconds(static_cast<std::int64_t>(static_cast<double>(usual.count()) * factor));
@@ -62,6 +64,7 @@ public:
   std::shared_ptr<central_scheduler> central_; ///< null: plans take no time
   std::shared_ptr<step_books> books_;          ///< null: nobody counts
   bool counts_steps_ = true;
+  std::function<std::chrono::nanoseconds(const step_input&, std::chrono::nanoseconds)> step_time_; ///< may be empty
   std::shared_ptr<sim_adapters> adapters_;
   step_factors factors_;
   runtime::async::timer_source& timers_;

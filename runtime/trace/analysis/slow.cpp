@@ -39,7 +39,9 @@ private:
     const auto name = std::string_view(of_.source().name_of(of_[p]));
     if (name == "device.step" || name == "device.part")
       return is_for_others(of_, p, out_.request.id) ? spent::held : spent::device;
-    return name == "fabric.transfer" ? spent::transfer : spent::other;
+    // What is brought for it, not what is put away beside its steps.
+    return name == "fabric.transfer" || name == "kv_store.load" || name == "kv_swap.in" ? spent::transfer
+                                                                                        : spent::other;
   }
 
   // What the effect waited for after its cause had been handled.

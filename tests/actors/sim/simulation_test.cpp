@@ -2,15 +2,20 @@
 #include <godwit/actors/sim/simulation.hpp>
 #include <godwit/gpu/sim/sim_executor.hpp>
 #include <godwit/protocols/workload/workload.hpp>
+#include <godwit/runtime/log/string_backend.hpp>
 #include <godwit/runtime/sim/world.hpp>
 #include <godwit/transport/sim/network.hpp>
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstddef>
+#include <map>
+#include <memory>
 #include <numeric>
 #include <optional>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -103,6 +108,54 @@ TEST(Simulation, OptionsThatCannotBeUsedAreTroubleAndNothingWorse) {
   auto spinning = small_one(); // the head has no instances: its members' llumlets would report for ever at one moment
   spinning.cluster.node.llumlet.report_interval = std::chrono::nanoseconds{0};
   EXPECT_EQ(simulate(std::move(spinning)).trouble, "cluster: llumlet.report_interval must be above 0");
+}
+
+// Instances of different devices, or a latency model of one's own.
+TEST(Simulation, StepsTakeWhatTheEmbedderSays) {
+  auto options = small_one();
+  options.cluster.node.scheduler.policies.migration = migration_policy::never;
+  std::map<protocols::instance_id, std::size_t> steps;
+  options.cluster.step_time = [&steps](protocols::instance_id on, const protocols::step_input& step,
+                                       std::chrono::nanoseconds usual) {
+    EXPECT_FALSE(step.slices.empty());
+    EXPECT_GT(usual.count(), 0);
+    ++steps[on];
+    return on == protocols::instance_id{0} ? usual / 10 : usual;
+  };
+  const auto result = simulate(options);
+  EXPECT_EQ(result.trouble, "");
+  EXPECT_EQ(steps.size(), 3U);
+  EXPECT_GT(steps[protocols::instance_id{0}], 0U);
+  EXPECT_NE(result.requests, simulate(small_one()).requests);
+  // As if it had not been there.
+  auto usual = small_one();
+  usual.cluster.step_time = [](auto, const auto&, auto time) { return time; };
+  EXPECT_EQ(simulate(usual).requests, simulate(small_one()).requests);
+}
+
+TEST(Simulation, SaysWhatAPolicyThrewWhereverTheLogGoes) {
+  auto options = small_one();
+  options.cluster.node.scheduler.pair = [](const auto&, const auto&, auto) -> std::vector<protocols::migration_pair> {
+    throw std::runtime_error("no table");
+  };
+  const auto silent = simulate(options);
+  options.cluster.node.log_to(runtime::log::logger(std::make_shared<runtime::log::string_backend>(),
+                                                   runtime::log::level_filter(runtime::log::level::error)));
+  const auto logged = simulate(options);
+  ASSERT_FALSE(silent.complaints.empty());
+  EXPECT_NE(silent.complaints.front().find("no table"), std::string::npos) << silent.complaints.front();
+  EXPECT_EQ(silent.complaints, logged.complaints);
+}
+
+TEST(Simulation, WhatWouldBeIgnoredIsTrouble) {
+  auto made = small_one();
+  made.cluster.node.instance.make_executor = [](protocols::instance_id, const auto&) {};
+  EXPECT_NE(simulate(made).trouble.find("make_executor"), std::string::npos);
+  auto staged = small_one();
+  staged.cluster.device.layers = 4;
+  staged.cluster.stages = 2;
+  staged.cluster.step_time = [](auto, const auto&, auto time) { return time; };
+  EXPECT_NE(simulate(staged).trouble.find("step_time"), std::string::npos);
 }
 
 TEST(Simulation, AnswersEveryRequestInFullOrSaysWhyNot) {

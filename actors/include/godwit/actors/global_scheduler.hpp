@@ -82,6 +82,9 @@ struct scheduler_options {
   /// Sees every report of every instance, on the scheduler's context; for metrics. Must only store. May be empty.
   std::function<void(const protocols::load_report&)> on_report;
   std::shared_ptr<scheduler_metrics> metrics; ///< may be null
+  /// Hears of each failure of yours (a dispatcher, `pair`, `scale`, `balance`) that the log tells, on the scheduler's
+  /// context. Must only store. Empty: the log alone, or the system's report function where the log does not have it.
+  std::function<void(std::string_view)> on_failure;
   runtime::log::logger log;
   /// Held as long as the actor is there, for whoever waits for its end; filled in by the cluster. May be null.
   std::shared_ptr<void> keep;

@@ -198,13 +198,17 @@ struct dispatch_query {
   bool begun = false;                ///< a part of its answer is there
   std::uint32_t expected_tokens = 0; ///< of the whole answer; 0: nobody knows
   std::int64_t ttft_ns = 0;          ///< objective, from its arrival; 0: none
+  // For policies of an embedder's:
+  protocols::request_id request;
+  std::uint64_t adapter = 0; ///< adapter_ref::id; 0: none
+  std::uint64_t salt = 0;    ///< generate_request::cache_salt
 
   dispatch_query() = default;
   dispatch_query(std::uint32_t prompt, std::uint32_t answer_max, std::int32_t level)
       : prompt_tokens(prompt), answer_tokens_max(answer_max), priority(level) {}
   auto fields() {
     return std::tie(prompt_tokens, answer_tokens_max, priority, execution_level, arrival_ns, home, failed, failed_at,
-                    refused, prefix, objectives, begun, expected_tokens, ttft_ns);
+                    refused, prefix, objectives, begun, expected_tokens, ttft_ns, request, adapter, salt);
   }
 };
 

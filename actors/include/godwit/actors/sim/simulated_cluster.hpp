@@ -55,6 +55,13 @@ struct simulated_cluster_options {
   std::uint64_t seed = 0;
   std::uint32_t instances = 1; ///< from the start, ready at once
   gpu::sim::profile device;    ///< of every instance
+  /// How long a step takes on an instance, where that is another thing than what the profile says of it (`usual`): a
+  /// latency model of your own, or instances of different devices. A function of its arguments alone, or equal seeds
+  /// are not equal runs; its step_input is valid while it is called. Of instances of one stage, and not of the draft
+  /// model. May be empty.
+  std::function<std::chrono::nanoseconds(protocols::instance_id, const protocols::step_input& step,
+                                         std::chrono::nanoseconds usual)>
+      step_time;
   /// Devices of which each instance has its layers, evenly; each takes its share of the profile's times. What goes
   /// from one to the next takes no time. At most as many as the model has layers.
   std::uint32_t stages = 1;
@@ -212,6 +219,7 @@ private:
   runtime::sim::world world_;
   transport::sim::network network_;
   runtime::async::counter_random random_; ///< for the phases of the instances' reports
+  void complain(std::string_view actor, std::string_view text);
   std::vector<std::string> complaints_;
   std::string refusal_;
   std::unique_ptr<runtime::sim::system> system_;

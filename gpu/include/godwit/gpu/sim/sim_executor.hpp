@@ -53,6 +53,10 @@ struct sim_model {
   /// own KV is of the same tokens.
   double right = 1;
   sim_memory memory = sim_memory::hashes;
+  /// How long a step takes, instead of what the latency model says (`usual`), which its spread still varies. Called
+  /// once a step, on the thread that runs the executor; a time below 0 counts as none. May be empty.
+  std::function<std::chrono::nanoseconds(const protocols::step_input& step, std::chrono::nanoseconds usual)> step_time =
+      {};
   /// Of the times of its steps, where the latency model has a spread.
   std::uint64_t seed = 0;
   /// Null: copies take nothing from steps.

@@ -37,6 +37,11 @@ struct dispatch_demand {
   latency_objectives objectives = {};
   /// What its place in a queue depends on; its serial does not. Empty: it would be the last one.
   std::optional<queued_request> in_queue = {};
+  // No built-in policy looks at these.
+  request_id request = {};             ///< the same when it is dispatched again
+  std::uint32_t answer_tokens_max = 0; ///< its client's, or the default: what the context has room for
+  std::uint64_t adapter = 0;           ///< adapter_ref::id; 0: the model as it is
+  std::uint64_t salt = 0;              ///< equal where KV is shared: the same tenant and adapter
 };
 
 struct dispatch_choice {

@@ -40,9 +40,9 @@ struct replay_result {
 /// The recording must hold contents and prompts from the process's start, without gaps. The actors that the process
 /// began with are made by the caller, in the same order and with the same options:
 ///
-///     sim::replay again(recording);
-///     again.host().spawn<actors::node>(options);
-///     auto result = again.run({});
+///     auto again = sim::replay::make(std::move(recording));    // expected: why it cannot be replayed
+///     (*again)->host().spawn<actors::node>(options);
+///     auto result = (*again)->run({});
 ///
 /// What a device, a client or the clock said comes out of the recording (trace::input, messages from outside). So the
 /// actors' surroundings are doubles that do nothing; they must keep the functions that they are given to call back, and
