@@ -211,6 +211,8 @@ task<void> llumlet::run_steps() {
     if (!putting_.empty() && planner_->lacks_blocks()) let_go_of_puts();
     const auto began = now();
     auto input = planner_->plan();
+    // Whoever was preempted may have had blocks that a put has, too: nobody else has them now.
+    if (!input && !putting_.empty() && planner_->lacks_blocks() && let_go_of_puts()) input = planner_->plan();
     if (!input) break;
     settle(planner_->take_effects());
     planning_ = false;

@@ -49,6 +49,9 @@ task<protocols::migration_report> llumlet::migrate(migrate_order order) {
   what.llumlet = self();
   what.home = out.wanted_by = homes_.at(id).by;
   what.adapter = homes_.at(id).adapter.which;
+  auto kv = planner_->complete_kv(id, out.epoch);
+  what.tokens = std::move(kv.tokens);
+  what.cache_salt = kv.cache_salt;
   out.began = now();
   what.memory = memory_;
   what.kv_layout = facts_.kv_layout;
@@ -196,9 +199,9 @@ void llumlet::source_ended_with(const protocols::migration_report& report) {
   }
   tell(out.wanted_by, report);
   options_.migration.log.request(report.request)
-      .debug("migration {} to instance {} ended: {} ({}), {} stages, {} bytes, stall {} us", report.migration.value(),
-             report.destination.value(), to_string(report.outcome), to_string(report.reason), report.stages,
-             report.bytes, report.stall_ns / 1000);
+      .debug("migration {} to instance {} ended: {} ({}), {} stages, {} bytes, {} of {} blocks known, stall {} us",
+             report.migration.value(), report.destination.value(), to_string(report.outcome), to_string(report.reason),
+             report.stages, report.bytes, report.known, report.blocks, report.stall_ns / 1000);
   for (const auto& done : out.done) done(report);
   tell_when_drained();
 }
@@ -297,8 +300,10 @@ migration_reason llumlet::may_come(const open_migration& wish) {
   if (wish.source == options_.id) return migration_reason::same_instance;
   if (incoming_.contains(wish.migration)) return migration_reason::request_busy;
   if (incoming_.size() + adopting_ + opening_ >= in_max()) return migration_reason::destination_busy;
-  if (wish.blocks > planner_->ledger().available()) let_go_of_puts();
-  if (wish.blocks > planner_->ledger().available()) return migration_reason::destination_full;
+  // With what it has of them already, as far as that is in use (open_for).
+  const auto known = planner_->ledger().known_prefix(wish.tokens, wish.cache_salt);
+  if (wish.blocks > known + planner_->ledger().available()) let_go_of_puts();
+  if (wish.blocks > known + planner_->ledger().available()) return migration_reason::destination_full;
   // One without KV joins the queue.
   if (wish.blocks == 0 && planner_->waiting() >= planner_->settings().waiting_max)
     return migration_reason::destination_full;
@@ -308,15 +313,25 @@ migration_reason llumlet::may_come(const open_migration& wish) {
 migration_opened llumlet::open_for(open_migration& wish, held_adapter adapter) {
   auto memory = memory_->common_with(wish.devices);
   if (!memory) return migration_opened{migration_reason::incompatible};
+  auto known = planner_->reserve_known(wish.tokens, wish.cache_salt);
+  if (wish.blocks > known.size() + planner_->ledger().available()) {
+    planner_->give_back(known);
+    return migration_opened{migration_reason::destination_full};
+  }
+  wish.tokens.clear();
   const auto id = wish.migration;
   auto& in = incoming_[id];
+  in.blocks = known;
+  if (!known.empty()) report_soon();
   in.transfer = runtime::trace::input<std::uint64_t>("transfer", [&] { return ++*options_.migration.transfers; });
   in.began = now();
   in.adapter = std::move(adapter);
+  in.mixed_kv = wish.devices != memory_->devices();
   destination_task what;
   what.opened = std::move(wish);
   what.transfer = in.transfer;
   what.blocks_max = facts_.blocks;
+  what.known = std::move(known);
   what.llumlet = self();
   what.memory = std::move(memory);
   what.environment = options_.migration;
@@ -324,7 +339,9 @@ migration_opened llumlet::open_for(open_migration& wish, held_adapter adapter) {
   in.monitor = monitor(in.coordinator, [this, id](runtime::stop_reason reason) { start(take_back(id, reason)); });
   auto address =
       runtime::trace::input<std::string>("fabric.address", [&] { return options_.migration.fabric->address(); });
-  return migration_opened{in.coordinator, std::move(address), in.transfer, memory_->devices()};
+  migration_opened answer{in.coordinator, std::move(address), in.transfer, memory_->devices()};
+  answer.known = static_cast<std::uint32_t>(in.blocks.size());
+  return answer;
 }
 
 reserve_answer llumlet::reserve(const reserve_order& order) {
@@ -433,6 +450,8 @@ bool llumlet::take_over(protocols::moved_request moved, protocols::epoch epoch,
   if (needed > in.blocks.size() || moved.adapter != in.adapter.which) return false;
   std::vector<protocols::block_id> own(in.blocks.begin(), in.blocks.begin() + needed);
   const bool runs = moved.computed > 0;
+  if (runs && !in.place) return false;
+  moved.mixed_kv = moved.mixed_kv || in.mixed_kv;
   note_home(id, whom, std::move(in.adapter));
   homes_.at(id).moved = now();
   homes_.at(id).queued = std::chrono::nanoseconds{moved.queued_ns};

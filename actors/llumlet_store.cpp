@@ -367,7 +367,7 @@ task<void> llumlet::send_parts(std::shared_ptr<store_round> round, std::list<put
 
 // Only of those whose blocks no request has: nothing would be gained otherwise. The last block says it, since who has
 // it has those before it; puts may share blocks.
-void llumlet::let_go_of_puts() {
+bool llumlet::let_go_of_puts() {
   std::map<protocols::block_id, std::uint32_t> ours;
   for (const auto& one : putting_)
     for (const auto block : one.blocks.table()) ++ours[block];
@@ -381,6 +381,7 @@ void llumlet::let_go_of_puts() {
     one->let_go = true;
     one->blocks.release(planner_->ledger());
   }
+  return !alone.empty();
 }
 
 } // namespace godwit::actors

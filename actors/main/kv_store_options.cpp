@@ -33,7 +33,7 @@ std::optional<std::string> wrong_with_kv_store(const serve_settings& s) {
     return "kv_store.bytes: with fabric.backend none no KV gets to a store, nor from it";
   if (!s.llumlet.prefix_caching)
     return "kv_store.bytes: without llumlet.prefix_caching nothing is looked up, in a store neither";
-  if (s.llumlet.batching == batching_choice::fixed)
+  if (s.llumlet.batching == protocols::batching_mode::static_batch)
     return "kv_store.bytes: llumlet.batching static computes every prompt; continuous can load KV";
   return std::nullopt;
 }

@@ -25,6 +25,7 @@ json::object migration_json(const protocols::migration_report& r) {
           {"cause", std::move(cause)},
           {"stages", r.stages},
           {"kv_blocks", r.blocks},
+          {"known_blocks", r.known},
           {"bytes", r.bytes},
           {"last_stage_bytes", r.last_bytes},
           {"stall_ms", static_cast<double>(r.stall_ns) / 1e6},

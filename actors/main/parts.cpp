@@ -162,8 +162,7 @@ actors::llumlet_options make_llumlet_options(const serve_settings& settings, std
                                              actors::migration_environment migration, const runtime::log::logger& log) {
   actors::llumlet_options o;
   auto& planner = o.planner;
-  planner.mode = settings.llumlet.batching == batching_choice::continuous ? protocols::batching_mode::continuous
-                                                                          : protocols::batching_mode::static_batch;
+  planner.mode = settings.llumlet.batching;
   planner.context_length = context;
   planner.step_tokens_max = settings.llumlet.step_tokens_max;
   planner.running_max = std::min(settings.llumlet.sequences_max, settings.llumlet.step_tokens_max);

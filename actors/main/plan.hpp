@@ -42,8 +42,8 @@ struct plan_entry {
 
 /// All ways to divide the instances into those for prefill and those that decode, with each size of a step, the one
 /// that bears most first (DistServe, OSDI '24, section 4: placements are chosen by simulation for the highest rate per
-/// device within the objectives). `told` hears of each one as it is found.
-/// Once `goes_on` says no, it is about those that were found by then.
+/// device within the objectives; the parallelism of each phase, which is searched there, is given here). `told` hears
+/// of each one as it is found. Once `goes_on` says no, it is about those that were found by then.
 [[nodiscard]] protocols::expected<std::vector<plan_entry>, bench_error>
 make_plan(const plan_options& options, const std::function<void(std::size_t done, std::size_t of)>& told = {},
           const std::function<bool()>& goes_on = {});

@@ -40,7 +40,7 @@ void declare_queue(runtime::config::registry& r, serve_settings& s) {
         {.doc = "Of a static batch: see llumlet.batch_slo_weight.", .min = 0, .max = 1});
   r.relate([&s]() -> std::optional<std::string> {
     const bool rule = s.llumlet.batch_slo_weight > 0 || s.llumlet.batch_length_weight > 0;
-    if (!rule || s.llumlet.batching == batching_choice::fixed) return std::nullopt;
+    if (!rule || s.llumlet.batching == protocols::batching_mode::static_batch) return std::nullopt;
     return "llumlet.batch_slo_weight and llumlet.batch_length_weight are of static batches; set llumlet.batching "
            "static, or leave them at 0";
   });

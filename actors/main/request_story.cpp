@@ -73,9 +73,9 @@ std::string tell(const protocols::migration_report& m) {
   if (!m.committed()) out += fmt::format(": {} ({})", to_string(m.outcome), to_string(m.reason));
   if (m.committed() && m.stages == 0) out += "; it waited, so there was nothing to copy";
   if (m.stages > 0)
-    out += fmt::format("; {}, {}, {:.1f} MiB, stall {:.2f} ms, {:.1f} ms in all", plural(m.stages, "stage"),
-                       plural(m.blocks, "block"), static_cast<double>(m.bytes) / (1 << 20), ms(m.stall_ns),
-                       ms(m.duration_ns));
+    out += fmt::format("; {}, {}{}, {:.1f} MiB, stall {:.2f} ms, {:.1f} ms in all", plural(m.stages, "stage"),
+                       plural(m.blocks, "block"), m.known == 0 ? "" : fmt::format(" ({} were there)", m.known),
+                       static_cast<double>(m.bytes) / (1 << 20), ms(m.stall_ns), ms(m.duration_ns));
   return out;
 }
 

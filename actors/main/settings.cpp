@@ -198,9 +198,12 @@ void declare_engine(runtime::config::registry& r, serve_settings& s) {
         {.doc = "Longest pause before a restart.", .unit = "ms", .min = 1, .max = hour_ms});
 
   r.add("llumlet.batching", s.llumlet.batching,
-        {{"continuous", batching_choice::continuous}, {"static", batching_choice::fixed}},
-        {.doc = "continuous: requests join and leave at every step. static: a batch runs to its end before the next is "
-                "admitted; a baseline for experiments."});
+        {{"continuous", protocols::batching_mode::continuous},
+         {"prefill_first", protocols::batching_mode::prefill_first},
+         {"static", protocols::batching_mode::static_batch}},
+        {.doc = "continuous: requests join and leave at every step, prompts in chunks beside those who decode. For "
+                "experiments, prefill_first: a step computes prompts, or else decodes, as engines did before chunks; "
+                "static: a batch runs to its end before the next is admitted."});
   r.add("llumlet.step_tokens_max", s.llumlet.step_tokens_max,
         {.doc = "Tokens of one step; longer prompts are cut into chunks. Smaller: steadier decoding; larger: faster "
                 "prefill.",

@@ -24,7 +24,6 @@ enum class device_choice : std::uint8_t { automatic, cpu, cuda };
 enum class notify_choice : std::uint8_t { callback, polling };
 enum class copies_choice : std::uint8_t { kernel, engines };
 enum class kv_choice : std::uint8_t { automatic, bf16, f32, fp8 };
-enum class batching_choice : std::uint8_t { continuous, fixed };
 enum class fabric_choice : std::uint8_t { automatic, ucx, in_process, none };
 enum class reasoning_format : std::uint8_t { none, think };
 enum class log_format : std::uint8_t { text, json };
@@ -68,7 +67,7 @@ struct serve_settings {
     std::chrono::milliseconds restart_backoff_max{10'000};
   } instances;
   struct {
-    batching_choice batching = batching_choice::continuous;
+    protocols::batching_mode batching = protocols::batching_mode::continuous;
     std::uint32_t step_tokens_max = 512;
     std::uint32_t sequences_max = 256;
     std::uint32_t queue_max = 1024;

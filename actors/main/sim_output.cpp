@@ -120,6 +120,7 @@ std::string to_table(const sim_setup& setup, const sim_report& r) {
   if (!r.committed.empty()) out += ": " + list(r.committed);
   if (!r.aborted.empty()) out += fmt::format("; not: {}", list(r.aborted));
   if (r.stall_ms.count > 0) out += fmt::format("; stall {:.2f} ms, P99 {:.2f} ms", r.stall_ms.mean, r.stall_ms.p99);
+  if (r.known_blocks > 0) out += fmt::format("; {} of {} blocks were there", r.known_blocks, r.moved_blocks);
   if (setup.copies_slow_steps && r.slowed_steps > 0)
     out += fmt::format("\n{:<20}{} that decode while KV leaves or arrives, by {:.2f} %, at most {:.2f} %",
                        "slower steps", r.slowed_steps, 100 * r.slowed_by, 100 * r.slowed_by_max);
@@ -227,7 +228,8 @@ std::string to_json(const sim_setup& setup, const sim_report& r) {
   out["migrations"] = json::object{
       {"committed", r.migrations},     {"by_cause", object_of(r.committed)}, {"not_committed", object_of(r.aborted)},
       {"waiting", r.moved_waiting},    {"by_stages", std::move(stages)},     {"stall_ms", object_of(r.stall_ms)},
-      {"gap_ms", object_of(r.gap_ms)}, {"time_share", r.migrating_share}};
+      {"gap_ms", object_of(r.gap_ms)}, {"time_share", r.migrating_share},    {"kv_blocks", r.moved_blocks},
+      {"known_blocks", r.known_blocks}};
   if (setup.copies_slow_steps)
     out["migrations"].as_object()["slowed_steps"] =
         json::object{{"count", r.slowed_steps}, {"mean", r.slowed_by}, {"max", r.slowed_by_max}};

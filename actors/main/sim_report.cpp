@@ -250,6 +250,8 @@ sim_report report_of(const sim_setup& setup, const simulation_result& run) {
   for (const auto stall : run.stalls_ns) stalls.push_back(ms(stall));
   for (const auto gap : run.gaps_ns) gaps.push_back(ms(gap));
   out.moved_waiting = run.moved_waiting;
+  out.moved_blocks = run.moved_blocks;
+  out.known_blocks = run.known_blocks;
   out.migrations = run.moved_waiting + stalls.size();
   out.stages = run.stages;
   out.stall_ms = summarise(std::move(stalls));

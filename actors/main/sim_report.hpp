@@ -107,6 +107,8 @@ struct sim_report {
   std::map<std::string, std::uint64_t> committed; ///< by cause
   std::map<std::string, std::uint64_t> aborted;   ///< by reason
   std::uint64_t moved_waiting = 0;                ///< of the committed: requests that had nothing to copy yet
+  std::uint64_t moved_blocks = 0;                 ///< KV blocks of the others
+  std::uint64_t known_blocks = 0;                 ///< of these, such as the destination had already
   std::map<std::uint32_t, std::uint64_t> stages;  ///< of the other committed ones
   latency_stats stall_ms;                         ///< of these: out of the batch, until the commit's answer
   latency_stats gap_ms;                           ///< of these: between the client's tokens before and after

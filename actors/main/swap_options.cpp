@@ -14,7 +14,7 @@ using protocols::preemption_mode;
 std::optional<std::string> wrong_with_swap(const serve_settings& s) {
   if (s.llumlet.preemption == preemption_mode::swap && s.llumlet.swap_bytes == 0)
     return "llumlet.preemption: swap needs memory of the host; set llumlet.swap_bytes (--swap-bytes)";
-  if (s.llumlet.swap_bytes > 0 && s.llumlet.batching == batching_choice::fixed)
+  if (s.llumlet.swap_bytes > 0 && s.llumlet.batching == protocols::batching_mode::static_batch)
     return "llumlet.swap_bytes: llumlet.batching static preempts nobody; continuous can swap";
   return std::nullopt;
 }

@@ -15,7 +15,9 @@ using runtime::async::task;
 
 destination_coordinator::destination_coordinator(runtime::actor_context context, destination_task what)
     : actor(context), task_(std::move(what)),
-      machine_(machine::limits{task_.environment.settings.limits.stages_max * 2, task_.blocks_max}) {}
+      machine_(machine::limits{task_.environment.settings.limits.stages_max * 2, task_.blocks_max},
+               static_cast<std::uint32_t>(task_.known.size())),
+      blocks_(std::move(task_.known)) {}
 
 runtime::behavior_of<destination_coordinator_interface> destination_coordinator::make_behavior() {
   monitor(task_.llumlet, [this](runtime::stop_reason) { quit(runtime::stop_reason::failed); });

@@ -21,6 +21,7 @@ struct destination_task {
   open_migration opened;
   std::uint64_t transfer = 0; ///< of the landing places
   std::uint32_t blocks_max = 0;
+  std::vector<protocols::block_id> known;     ///< hold the request's beginning already
   runtime::handle<llumlet_interface> llumlet; ///< our own
   std::shared_ptr<const kv_memory> memory;
   migration_environment environment;

@@ -9,6 +9,9 @@ migration_metrics::migration_metrics(runtime::metrics::registry& registry)
                                              "Migrations that ended, by outcome, reason and cause.",
                                              {"outcome", "reason", "cause"}, 128)),
       bytes(registry.add_counter("godwit_migration_bytes_total", "KV copied by migrations.")),
+      blocks(registry.add_counter("godwit_migration_blocks_total", "KV blocks of requests that have moved.")),
+      known_blocks(registry.add_counter("godwit_migration_known_blocks_total",
+                                        "Of these, blocks that the destination had already.")),
       stall_seconds(registry.add_histogram("godwit_migration_stall_seconds",
                                            "How long a migrated request was in no batch.",
                                            runtime::metrics::exponential_bounds(0.0001, 2, 18))),
@@ -27,6 +30,10 @@ void migration_metrics::observe(const protocols::migration_report& report) {
              std::string(to_string(report.cause.what))})
       .increment();
   bytes.increment(report.bytes);
+  if (report.committed()) {
+    blocks.increment(report.blocks);
+    known_blocks.increment(report.known);
+  }
   if (report.outcome != protocols::migration_outcome::refused)
     seconds.observe(static_cast<double>(report.duration_ns) * 1e-9);
   if (report.stall_ns > 0) stall_seconds.observe(static_cast<double>(report.stall_ns) * 1e-9);

@@ -131,6 +131,8 @@ task<void> source_coordinator::open(std::uint32_t blocks) {
                                 self(),          task_.llumlet};
   message.devices = task_.memory->devices();
   message.adapter = task_.adapter;
+  message.tokens = std::move(task_.tokens);
+  message.cache_salt = task_.cache_salt;
   auto answer = co_await ask(task_.order.destination, task_.environment.settings.answer_timeout, std::move(message));
   if (!answer) {
     feed(machine::refused{migration_reason::destination_not_ready});
@@ -155,8 +157,9 @@ task<void> source_coordinator::open(std::uint32_t blocks) {
   const auto lost = [this](runtime::stop_reason) { feed(machine::peer_lost{}); };
   monitor(destination_, lost);
   monitor(task_.order.destination, lost);
+  known_ = answer->known;
   task_.environment.pass("source.opened");
-  feed(machine::opened{});
+  feed(machine::opened{known_});
 }
 
 void source_coordinator::perform(const machine::reserve& e) {
@@ -328,6 +331,7 @@ void source_coordinator::perform(const machine::finish& e) {
   report.reason = e.reason;
   report.stages = machine_.stages();
   report.blocks = static_cast<std::uint32_t>(blocks_.size());
+  report.known = known_;
   report.bytes = bytes_ + last_bytes_;
   report.last_bytes = last_bytes_;
   report.stall_ns = stall().count();

@@ -29,6 +29,9 @@ struct source_task {
   std::shared_ptr<const kv_memory> memory;
   std::string kv_layout;
   protocols::adapter_ref adapter; ///< of the request
+  /// Of its complete blocks, for the destination to find what it has of them. Empty where prefixes are not shared.
+  std::vector<protocols::token_id> tokens;
+  std::uint64_t cache_salt = 0;
   migration_environment environment;
 };
 
@@ -87,6 +90,7 @@ private:
   std::optional<std::chrono::nanoseconds> reached_; ///< over the fabric, when that was last begun
   protocols::copy_pacer pacer_;
   std::uint64_t transfer_ = 0;
+  std::uint32_t known_ = 0;                ///< blocks, the first ones, that the destination had already
   std::vector<std::uint32_t> stage_first_; ///< by stage: the block that its landing place begins with
   std::vector<protocols::block_id> blocks_;
   protocols::moved_request state_;

@@ -376,6 +376,8 @@ void run::migrated(const protocols::migration_report& report) {
     return;
   }
   ++result_.stages[report.stages];
+  result_.moved_blocks += report.blocks;
+  result_.known_blocks += report.known;
   result_.stalls_ns.push_back(report.stall_ns);
   if (r == nullptr) return;
   r->stall_ns += report.stall_ns;

@@ -71,9 +71,10 @@ void planner::check(std::span<const block_id> held) const {
   }
   ensure(in_flight_.size() <= settings_.steps_max, "planner: no more steps in flight than there may be");
   for (const auto block : held) ++references[block.value()];
-  for (const auto block : reserved_) {
-    ensure(references[block.value()] == 0 && !ledger_.sealed(block), "planner: reserved blocks are in no table");
-    ++references[block.value()];
+  for (const auto& [block, count] : reserved_) {
+    ensure(ledger_.sealed(block) || (references[block.value()] == 0 && count == 1),
+           "planner: reserved blocks that may be written are in no table");
+    references[block.value()] += count;
   }
   for (std::uint32_t i = 0; i < ledger_.total(); ++i)
     ensure(references[i] == ledger_.references(block_id{i}), "planner: each reference is somebody's");

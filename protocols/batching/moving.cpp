@@ -5,6 +5,8 @@
 #include <godwit/protocols/kv/chunk_name.hpp>
 
 #include <algorithm>
+#include <array>
+#include <optional>
 #include <span>
 #include <utility>
 
@@ -72,6 +74,7 @@ moved_request planner::snapshot(request_id id, std::uint32_t tail_from) const {
   moved.cached_tokens = r.cached_tokens;
   moved.started = r.started;
   moved.preemptions = r.preemptions;
+  moved.mixed_kv = r.mixed_kv;
   moved.expected_tokens = r.expected_tokens;
   moved.ttft_ns = r.ttft_ns;
   moved.prediction = r.prediction;
@@ -86,6 +89,16 @@ moved_request planner::snapshot(request_id id, std::uint32_t tail_from) const {
   }
   if (moved.tail_index == 0) moved.prompt_scores = r.prompt_scores; // its home has them otherwise
   return moved;
+}
+
+computed_kv planner::complete_kv(request_id id, epoch under) const {
+  computed_kv kv;
+  const auto* const r = find(id, under);
+  if (r == nullptr || !ledger_.prefix_caching()) return kv;
+  kv.request = id;
+  kv.cache_salt = r->cache_salt;
+  kv.tokens.assign(r->tokens.begin(), r->tokens.begin() + r->computed / tokens_per_block * tokens_per_block);
+  return kv;
 }
 
 bool planner::unpark(request_id id, epoch from, epoch to) {
@@ -164,7 +177,7 @@ void planner::loaded(const load_order& order, std::uint32_t upto, std::int64_t t
   }
   r.computed = upto;
   end_load(r);
-  r.blocks.seal(ledger_, r.computed_tokens());
+  seal(r);
   if (first_run) r.cached_tokens = std::min(r.computed, r.prompt_tokens);
   unpark(r.id, r.epoch, r.epoch);
 }
@@ -184,26 +197,71 @@ void planner::free_place() {
   --places_granted_;
 }
 
+std::uint64_t planner::blocks_spoken_for() const {
+  return blocks_outstanding() + (waiting_.empty() ? 0 : blocks_to_reserve(*waiting_.begin()->second));
+}
+
 std::optional<std::vector<block_id>> planner::reserve(std::uint32_t blocks) {
-  auto kept = blocks_outstanding();
-  if (!waiting_.empty()) kept += blocks_to_reserve(*waiting_.begin()->second);
-  if (blocks + kept > ledger_.available()) return std::nullopt;
+  if (blocks + blocks_spoken_for() > ledger_.available()) return std::nullopt;
   std::vector<block_id> taken;
   taken.reserve(blocks);
   for (std::uint32_t i = 0; i < blocks; ++i) {
     taken.push_back(*ledger_.allocate());
-    reserved_.insert(taken.back());
+    reserved_.emplace(taken.back(), 1);
   }
   blocks_granted_ += blocks;
   return taken;
 }
 
-void planner::give_back(const std::vector<block_id>& blocks) {
-  blocks_granted_ -= static_cast<std::int64_t>(blocks.size());
-  for (const auto block : blocks) {
-    ensure(reserved_.erase(block) == 1, "planner: blocks that are given back were reserved");
-    ledger_.release(block);
+std::vector<block_id> planner::reserve_known(std::span<const token_id> tokens, std::uint64_t salt) {
+  const auto spoken_for = blocks_spoken_for();
+  const auto before = ledger_.available();
+  std::vector<block_id> taken;
+  std::optional<block_id> parent;
+  for (std::size_t at = 0; at + tokens_per_block <= tokens.size(); at += tokens_per_block) {
+    const auto available = ledger_.available();
+    parent = ledger_.find(parent, tokens.subspan(at, tokens_per_block), salt);
+    if (!parent) break;
+    if (ledger_.available() < available && available <= spoken_for) { // nobody's so far
+      ledger_.release(*parent);
+      break;
+    }
+    taken.push_back(*parent);
+    ++reserved_[*parent];
   }
+  blocks_granted_ += std::int64_t{before} - ledger_.available();
+  return taken;
+}
+
+void planner::end_reservation(block_id block) {
+  const auto found = reserved_.find(block);
+  ensure(found != reserved_.end(), "planner: blocks of a request that comes were reserved");
+  if (--found->second == 0) reserved_.erase(found);
+}
+
+// From the tail, as a table is released.
+void planner::give_back(const std::vector<block_id>& blocks) {
+  const auto before = ledger_.available();
+  for (auto block = blocks.rbegin(); block != blocks.rend(); ++block) {
+    end_reservation(*block);
+    ledger_.release(*block);
+  }
+  blocks_granted_ -= std::int64_t{ledger_.available()} - before;
+}
+
+bool planner::known_agree(const moved_request& moved, std::span<const block_id> blocks) const {
+  std::array<token_id, tokens_per_block> held{};
+  std::optional<block_id> parent;
+  for (std::size_t i = 0; i < blocks.size() && ledger_.sealed(blocks[i]); ++i) {
+    if ((i + 1) * tokens_per_block > moved.computed) return false; // it would be written
+    for (std::size_t k = 0; k < held.size(); ++k) {
+      const auto at = i * tokens_per_block + k;
+      held[k] = at < moved.prompt.size() ? moved.prompt[at] : moved.answer[at - moved.prompt.size()];
+    }
+    if (!ledger_.stands_for(blocks[i], parent, held, moved.cache_salt)) return false;
+    parent = blocks[i];
+  }
+  return true;
 }
 
 admission planner::adopt(moved_request moved, epoch under, std::vector<block_id> blocks) {
@@ -222,7 +280,7 @@ admission planner::adopt(moved_request moved, epoch under, std::vector<block_id>
       !scores || scored + 1 == moved.prompt.size() || (moved.answer.empty() && scored == moved.computed);
   const bool agrees =
       scores_agree && moved.computed < total && blocks.size() == blocks_for(moved.computed) &&
-      moved.cached_tokens <= moved.prompt.size() && moved.tail_index == tail_from &&
+      known_agree(moved, blocks) && moved.cached_tokens <= moved.prompt.size() && moved.tail_index == tail_from &&
       std::ranges::equal(moved.tail, std::span{moved.answer}.subspan(tail_from), {}, &sampled_token::id);
   if (!agrees) return {id, under, refusal::invalid, 0};
   generate_request request{id,         under,          std::move(moved.prompt), std::move(moved.answer), moved.sampling,
@@ -239,6 +297,7 @@ admission planner::adopt(moved_request moved, epoch under, std::vector<block_id>
   r.cached_tokens = moved.cached_tokens;
   r.started = moved.started;
   r.preemptions = moved.preemptions;
+  r.mixed_kv = moved.mixed_kv && has_kv;
   r.prediction_accepted = moved.prediction_accepted;
   r.prediction_rejected = moved.prediction_rejected;
   r.computed = moved.computed;
@@ -246,9 +305,9 @@ admission planner::adopt(moved_request moved, epoch under, std::vector<block_id>
   if (r.keeps_logprobs()) r.drawn = std::move(moved.tail);
   r.scores_prompt = scores;
   if (scores) r.prompt_scores = std::move(moved.prompt_scores);
-  for (const auto block : blocks) reserved_.erase(block);
+  for (const auto block : blocks) end_reservation(block);
   r.blocks.take(ledger_, std::move(blocks));
-  r.blocks.seal(ledger_, r.computed_tokens());
+  seal(r);
   if (has_kv) {
     --places_held_;
     r.state = request_state::running;

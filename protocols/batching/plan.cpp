@@ -17,9 +17,11 @@ std::optional<step_input> planner::plan() {
   ensure(steps_in_flight() < settings_.steps_max, "planner: no more steps in flight than there may be");
   outline d{settings_.step_tokens_max};
   start_outranking(d);
-  continue_running(d, true);
+  const bool apart = settings_.mode == batching_mode::prefill_first;
+  if (!apart) continue_running(d, true);
   continue_running(d, false);
   if (!batch_is_closed() && !d.preempted) start_waiting(d);
+  if (apart && d.shares.empty()) continue_running(d, true);
   ensure(d.copies.empty() || !d.shares.empty(), "planner: copies belong to slices");
   if (d.shares.empty()) return std::nullopt;
   speculate(d);
@@ -178,7 +180,8 @@ planned_request* planner::sibling_of(const planned_request& r) const {
   const auto known = by_id_.find(r.sibling);
   if (known == by_id_.end()) return nullptr;
   auto* const other = requests_.at(known->second).get();
-  const bool same = other != &r && other->cache_salt == r.cache_salt && other->prompt_tokens == r.prompt_tokens &&
+  const bool same = other != &r && !other->mixed_kv && other->cache_salt == r.cache_salt &&
+                    other->prompt_tokens == r.prompt_tokens &&
                     std::equal(r.tokens.begin(), r.tokens.end(), other->tokens.begin());
   return same ? other : nullptr;
 }
@@ -291,7 +294,10 @@ bool planner::start(planned_request& r, outline& d, bool schedules) {
     meter_.started(r.total(), r.total() - r.computed);
   ++places_granted_;
   const auto loaded_upto = from_swap ? r.swapped : stored;
-  if (!from_swap) drop_swap(r);
+  if (!from_swap) {
+    drop_swap(r);
+    r.mixed_kv = false; // all of it is ours
+  }
   const bool loads = loaded_upto > 0 && r.blocks.grow(ledger_, loaded_upto);
   blocks_granted_ += std::int64_t{available} - ledger_.available();
   if (loads) {

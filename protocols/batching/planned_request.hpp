@@ -31,6 +31,7 @@ struct planned_request {
   std::uint8_t drafts_failed = 0; ///< times in a row that nothing of a draft was right
   std::uint8_t drafts_next = 4;   ///< tokens to draft at most: more as they are right, fewer as they are not
   bool started = false;           ///< has run before
+  bool mixed_kv = false;          ///< as in moved_request: nobody else takes up its KV
   std::uint8_t in_flight = 0;     ///< steps that it is part of: more than one only with chunks of its prompt
   bool dropped = false;           ///< cancelled or superseded while in flight: leaves as the step completes
   bool parked = false;            ///< out of queue and batch

@@ -141,7 +141,7 @@ step_effects planner::complete(const step_output& output, std::int64_t took_ns, 
     r.computed += part.tokens;
     totals_.prompt_tokens_total += part.prefill ? part.tokens : 0;
     // Later steps have the table as it was.
-    r.blocks.seal(ledger_, r.computed_tokens(), r.in_flight > 0 ? &in_flight_.back().holds : nullptr);
+    seal(r, r.in_flight > 0 ? &in_flight_.back().holds : nullptr);
     const auto drawn = tokens.first(part.samples ? std::size_t{1} + part.drafted : 0);
     tokens = tokens.subspan(drawn.size());
     auto& drafts = part.asks ? asked_drafts : own_drafts;
@@ -174,7 +174,7 @@ step_effects planner::complete(const step_output& output, std::int64_t took_ns, 
     auto taken = accept(r, part, drawn, drafted, end);
     if (!part.prefill) sample.decoded_tokens += static_cast<std::uint32_t>(taken.size());
     if (!drafted.empty()) {
-      r.blocks.seal(ledger_, r.computed_tokens());
+      seal(r);
       r.blocks.truncate(ledger_, r.computed);
     }
     auto update = update_of(r, std::move(taken), end);
@@ -193,6 +193,10 @@ step_effects planner::complete(const step_output& output, std::int64_t took_ns, 
   sample.places_used = places_taken();
   meter_.took(sample);
   return effects;
+}
+
+void planner::seal(planned_request& r, std::vector<block_id>* replaced) {
+  if (!r.mixed_kv) r.blocks.seal(ledger_, r.computed_tokens(), replaced);
 }
 
 void planner::note_drafting(const step_under_way& ran, const step_output& output, std::int64_t took_ns) {
@@ -253,7 +257,7 @@ std::vector<sampled_token> planner::accept(planned_request& r, const share& part
 // Of one that ends nobody needs the tokens any more.
 void planner::tell_computed(planned_request& r, bool ended, step_effects& effects) const {
   const auto whole = r.computed / tokens_per_chunk * tokens_per_chunk;
-  if (whole <= r.stored || !ledger_.prefix_caching()) return;
+  if (whole <= r.stored || !ledger_.prefix_caching() || r.mixed_kv) return;
   computed_kv news;
   news.request = r.id;
   news.cache_salt = r.cache_salt;

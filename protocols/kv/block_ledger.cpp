@@ -110,6 +110,11 @@ bool block_ledger::knows(std::optional<block_id> parent, std::span<const token_i
   return sealed_behind(parent, tokens, salt) != none;
 }
 
+bool block_ledger::stands_for(block_id block, std::optional<block_id> parent, std::span<const token_id> tokens,
+                              std::uint64_t salt) const {
+  return sealed(block) && holds(at(block), parent, tokens, salt);
+}
+
 std::uint32_t block_ledger::known_prefix(std::span<const token_id> tokens, std::uint64_t salt) const {
   std::uint32_t count = 0;
   std::optional<block_id> parent;

@@ -22,10 +22,12 @@ std::uint32_t sequence_blocks::match(block_ledger& ledger, std::span<const token
 
 void sequence_blocks::take(const block_ledger& ledger, std::vector<block_id> blocks) {
   ensure(table_.empty(), "sequence_blocks: foreign blocks are taken into an empty table");
-  for (const auto block : blocks)
-    ensure(ledger.references(block) == 1 && !ledger.sealed(block), "sequence_blocks: foreign blocks are nobody else's");
+  const auto own = std::ranges::find_if_not(blocks, [&](block_id block) { return ledger.sealed(block); });
+  for (auto block = own; block != blocks.end(); ++block)
+    ensure(ledger.references(*block) == 1 && !ledger.sealed(*block),
+           "sequence_blocks: foreign blocks are nobody else's");
+  sealed_ = static_cast<std::uint32_t>(own - blocks.begin());
   table_ = std::move(blocks);
-  sealed_ = 0;
   sealable_ = true;
 }
 

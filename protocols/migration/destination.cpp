@@ -93,7 +93,8 @@ void migration_destination::on(const committed& e, effects& out) {
     return;
   }
   if (commit_known_) return;
-  if (e.blocks > reserved_) { // it never had room
+  // It never had room, for the last block at least, or it has lost what it had as it began.
+  if (e.blocks > reserved_ || e.blocks < known_ || (e.blocks > 0 && stages_.empty())) {
     out.emplace_back(answer_commit{false});
     return give_up(migration_reason::incompatible, out);
   }

@@ -33,8 +33,10 @@ void migration_source::on(const prepared& e, effects& out) {
   out.emplace_back(open_destination{blocks_for(progress_.computed)});
 }
 
-void migration_source::on(const opened&, effects& out) {
+void migration_source::on(const opened& e, effects& out) {
   if (phase_ != phase::opening) return;
+  if (e.blocks > progress_.computed / tokens_per_block) return give_up(migration_reason::incompatible, out);
+  copied_ = reserved_ = e.blocks;
   phase_ = phase::looking;
   arm(timer_kind::answer, out);
   out.emplace_back(look{});

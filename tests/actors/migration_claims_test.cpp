@@ -80,6 +80,56 @@ TEST(MigrationClaims, ARunningRequestMovesInTwoStagesAndNothingIsComputedTwice) 
   EXPECT_EQ(j.cluster.status().redispatches_total, 0U);
 }
 
+// A prefix that the destination has, of whomever, stays where it is; only the rest goes over the link.
+TEST(MigrationClaims, WhatTheDestinationHasAlreadyIsNotCopied) {
+  auto o = two_instances();
+  o.context = 1024;
+  sim_cluster cluster(o);
+  moves movers(cluster);
+  const auto traveller_sink = cluster.submit(1, 300, 120);
+  ASSERT_TRUE(cluster.run_until([&] { return traveller_sink->tokens.size() >= 4; }));
+  const auto source = cluster.instance_with(request_state::running).value_or(0);
+  const auto there = movers.move(1, 1 - source);
+  ASSERT_EQ(there.outcome, migration_outcome::committed) << to_string(there.reason);
+  EXPECT_EQ(there.known, 0U);
+  EXPECT_EQ(there.bytes, std::uint64_t{there.blocks} * 128);
+  const auto generated = traveller_sink->tokens.size();
+  ASSERT_TRUE(cluster.run_until([&] { return traveller_sink->tokens.size() >= generated + 20; }));
+  const auto back = movers.move(1, source);
+  ASSERT_EQ(back.outcome, migration_outcome::committed) << to_string(back.reason);
+  EXPECT_GE(back.known, 300U / 16) << "its first home has the prompt's blocks still";
+  EXPECT_EQ(back.bytes, std::uint64_t{back.blocks - back.known} * 128);
+  ASSERT_TRUE(cluster.run_until_ended({traveller_sink}));
+}
+
+TEST(MigrationClaims, APromptThatSomebodyElseHasThereIsNotCopied) {
+  auto o = two_instances();
+  o.context = 1024;
+  sim_cluster cluster(o);
+  moves movers(cluster);
+  std::vector<std::shared_ptr<recording_sink>> sinks;
+  for (std::uint32_t number : {1U, 2U}) {
+    auto one = std::make_shared<actors::submission>();
+    for (int i = 0; i < 300; ++i) one->request.prompt.push_back(i * 31 % 1000);
+    one->request.stop.max_tokens = 300;
+    one->seeded = true;
+    one->request.sampling.seed = number;
+    one->client_id = "r" + std::to_string(number);
+    one->sink = sinks.emplace_back(std::make_shared<recording_sink>());
+    cluster.submit(std::move(one));
+  }
+  ASSERT_TRUE(cluster.run_until([&] { return sinks[0]->tokens.size() >= 4 && sinks[1]->tokens.size() >= 4; }));
+  const auto first = movers.move(1, 1);
+  const auto second = movers.move(2, 1);
+  EXPECT_TRUE(second.committed() || second.reason == migration_reason::same_instance) << to_string(second.reason);
+  const auto& last = second.committed() ? second : first;
+  ASSERT_TRUE(last.committed()) << to_string(last.reason);
+  EXPECT_GE(last.known, 300U / 16);
+  EXPECT_EQ(last.bytes, std::uint64_t{last.blocks - last.known} * 128);
+  ASSERT_TRUE(cluster.run_until_ended(sinks));
+  EXPECT_NE(sinks[0]->tokens, sinks[1]->tokens);
+}
+
 // Llumnix figure 10: the downtime is that of the last stage, whatever the length.
 TEST(MigrationClaims, TheStallIsBelowOneStepAndDoesNotDependOnTheLength) {
   std::vector<std::int64_t> stalls;

@@ -90,6 +90,24 @@ private:
 
 } // namespace
 
+// Its sums differ in the last bits from those that are computed there.
+TEST(TensorParallelInstance, KvThatComesFromAnotherDegreeIsCachedForNobody) {
+  for (const std::vector<std::uint32_t>& degrees : {std::vector{1U, 2U}, std::vector{2U, 1U}, std::vector{2U, 2U}}) {
+    device_actors devices;
+    sim_cluster cluster(divided(3, degrees, devices));
+    moves movers(cluster);
+    const auto sink = cluster.submit(1, 100, 60);
+    ASSERT_TRUE(cluster.run_until([&] { return sink->tokens.size() >= 4; }));
+    const auto source = cluster.instance_with(protocols::request_state::running).value_or(0);
+    const auto report = movers.move(1, 1 - source);
+    ASSERT_TRUE(report.committed()) << to_string(report.reason);
+    ASSERT_TRUE(cluster.run_until_ended({sink}));
+    cluster.run_for(1s);
+    const auto cached = cluster.status().instances.at(1 - source).load.blocks_cached;
+    EXPECT_EQ(cached > 0, degrees[0] == degrees[1]) << degrees[0] << " and " << degrees[1] << ": " << cached;
+  }
+}
+
 TEST(TensorParallelInstance, GivesTheAnswersOfOneDeviceWhateverItsDegreeAndStride) {
   for (const std::uint32_t stride : {0U, 1U, 3U}) {
     device_actors devices;

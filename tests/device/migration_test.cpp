@@ -44,6 +44,8 @@ struct cuda_host {
     out.llumlet.planner.context_length = 512;
     out.llumlet.planner.step_tokens_max = 64;
     out.llumlet.planner.running_max = 8;
+    out.llumlet.planner.prefix_caching =
+        false; // or what comes back has little to copy, and copies are what this is about
     out.llumlet.migration.settings.limits.last_blocks_max = 1; // more than one stage
     const gpu::cpu::testing::memory_weights weights(small_config(), gpu::model::data_type::bf16, 11);
     out.factory = [on = backend, model = backend->upload(0, small_config(), weights)](

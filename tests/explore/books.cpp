@@ -84,7 +84,7 @@ private:
   }
 
   /// In a static batch a request demands blocks to its end, which its status does not tell.
-  bool continuous() const { return planner_.mode == protocols::batching_mode::continuous; }
+  bool continuous() const { return planner_.mode != protocols::batching_mode::static_batch; }
   std::uint64_t most_blocks() const {
     std::uint64_t most = 0;
     for (const auto& r : instance_.requests) most = std::max<std::uint64_t>(most, r.blocks);

@@ -550,6 +550,7 @@ effects deployment::seen() const {
   shape_.node.frontend.metrics->dispatches.each([&](const auto& labels, const auto& count) {
     if (label(labels, 0) == "sibling") out.add("sample beside its sibling", count.value());
   });
+  out.add("blocks were there", shape_.node.frontend.migrations->known_blocks.value());
   shape_.node.frontend.migrations->migrations.each([&](const auto& labels, const auto& count) {
     out.add("migration " + label(labels, 0), count.value());
     if (label(labels, 0) == "committed")

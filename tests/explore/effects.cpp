@@ -34,6 +34,7 @@ std::vector<std::string> all_names() {
       out.push_back("migration " + std::string(to_string(reason)));
   for (const auto* cause : {"manual", "freeness", "defrag", "drain", "handoff"})
     out.push_back(std::string("moved by ") + cause);
+  out.emplace_back("blocks were there"); // where a request came to
   // Samples of one prompt: those that came before the first one had a place, and those that went to where it is.
   for (const auto* what : {"sample waited", "sample beside its sibling"}) out.emplace_back(what);
   for (const auto* what : {"lease expired", "waited for a write", "preempted", "dispatched again"})

@@ -111,7 +111,8 @@ std::vector<knob> all_knobs() {
   add("instances.restart_backoff_min", [](shape& s, bool high) { s.node.backoff_min = high ? 500ms : 1ms; });
   add("instances.restart_backoff_max", [](shape& s, bool high) { s.node.backoff_max = high ? 2s : 1ms; });
   add("llumlet.batching", [](shape& s, bool high) {
-    s.node.llumlet.planner.mode = high ? protocols::batching_mode::continuous : protocols::batching_mode::static_batch;
+    using mode = protocols::batching_mode;
+    s.node.llumlet.planner.mode = high ? mode::prefill_first : mode::static_batch;
   });
   add("llumlet.step_tokens_max",
       [](shape& s, bool high) { s.node.llumlet.planner.step_tokens_max = high ? 1024 : 16; });

@@ -43,6 +43,7 @@ actors::llumlet_options llumlet(const shape& how, const actors::migration_enviro
   actors::llumlet_options out;
   out.planner.context_length = how.context;
   out.planner.running_max = 16;
+  out.planner.prefix_caching = false; // requests go to and fro, and would find their KV there
   out.migration = parts;
   auto& settings = out.migration.settings;
   settings.copy_share = how.copy_share;

@@ -40,7 +40,7 @@ public:
   }
 
   std::uint64_t moved = 0, moved_waiting = 0, stages = 0, tails = 0, resumed = 0, preempted_moves = 0,
-                cancelled_parked = 0, overlapping = 0;
+                cancelled_parked = 0, overlapping = 0, known = 0;
   [[nodiscard]] std::uint64_t asked() const { return engines_[0].model.asked() + engines_[1].model.asked(); }
 
 private:
@@ -214,7 +214,14 @@ private:
     const auto seen = owner_of(h).planner.view(request_id{id}, h.request.epoch);
     ASSERT_TRUE(seen);
     if (!other_of(h).planner.hold_place()) return;
-    moves_[id].preemptions = seen->preemptions;
+    auto& m = moves_[id];
+    m.preemptions = seen->preemptions;
+    if (below(4) == 0) return;
+    const auto kv = owner_of(h).planner.complete_kv(request_id{id}, h.request.epoch);
+    m.blocks = other_of(h).planner.reserve_known(kv.tokens, kv.cache_salt);
+    m.brought = static_cast<std::uint32_t>(m.blocks.size());
+    ASSERT_LE(m.brought, seen->full_blocks());
+    known += m.brought;
   }
 
   /// Copies what is complete; what is not, only once the request is parked.
@@ -421,7 +428,7 @@ private:
 // Llumnix section 4.2: whoever runs a request, and however often it moves, its answer is the same, and each token
 // reaches its home once.
 TEST(MovingModel, AnswersDoNotDependOnMovesParkingsAndLostUpdates) {
-  std::array<std::uint64_t, 9> totals{};
+  std::array<std::uint64_t, 10> totals{};
   for (unsigned seed = 0; seed < 600 && !HasFatalFailure(); ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     std::mt19937 random{seed * 7919 + 1};
@@ -446,9 +453,9 @@ TEST(MovingModel, AnswersDoNotDependOnMovesParkingsAndLostUpdates) {
     }
     two_instances run{seed, settings};
     run.run(600);
-    const std::array<std::uint64_t, 9> counts{run.moved,      run.moved_waiting,   run.stages,           run.tails,
-                                              run.resumed,    run.preempted_moves, run.cancelled_parked, run.asked(),
-                                              run.overlapping};
+    const std::array<std::uint64_t, 10> counts{
+        run.moved,           run.moved_waiting,    run.stages,  run.tails,       run.resumed,
+        run.preempted_moves, run.cancelled_parked, run.asked(), run.overlapping, run.known};
     for (std::size_t i = 0; i < counts.size(); ++i) totals[i] += counts[i];
   }
   for (std::size_t i = 0; i < totals.size(); ++i)

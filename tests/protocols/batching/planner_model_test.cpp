@@ -451,7 +451,7 @@ TEST_P(PlannerModel, KeepsItsPromisesOverManyRandomRuns) {
   EXPECT_EQ(accepted > 1000, GetParam().speculates || GetParam().drafts) << accepted;
   EXPECT_EQ(wrong > 1000, GetParam().speculates || GetParam().drafts) << wrong;
   EXPECT_EQ(asked > 1000, GetParam().drafts) << asked;
-  if (GetParam().batching == batching_mode::continuous) {
+  if (GetParam().batching != batching_mode::static_batch) {
     EXPECT_GT(preemptions, 100U) << "the runs do not reach what they are for";
   }
   EXPECT_EQ(hits > 0, GetParam().prefix_caching);
@@ -487,6 +487,10 @@ INSTANTIATE_TEST_SUITE_P(
              false, 3},
         mode{"static_in_a_pipeline", batching_mode::static_batch, true, false, false, false, queue_order::fcfs, false,
              3},
+        mode{"prefill_first_with_prefix_cache", batching_mode::prefill_first, true},
+        mode{"prefill_first_with_all", batching_mode::prefill_first, true, true, true, true},
+        mode{"prefill_first_in_a_pipeline", batching_mode::prefill_first, true, false, false, false, queue_order::fcfs,
+             false, 2},
         mode{"static_with_prefix_cache", batching_mode::static_batch, true},
         mode{"static_without", batching_mode::static_batch, false}),
     [](const auto& of) { return std::string{of.param.name}; });

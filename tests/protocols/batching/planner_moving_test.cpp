@@ -5,13 +5,19 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <span>
+#include <utility>
+
 namespace godwit::protocols {
 namespace {
 
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
+using testing_support::admit;
 using testing_support::asks_for;
+using testing_support::counting_from;
 using testing_support::drawn_by;
+using testing_support::ends;
 using testing_support::first_id;
 using testing_support::second_id;
 using testing_support::settings_for;
@@ -259,6 +265,120 @@ TEST(PlannerMoving, AdoptedBlocksAreSharedWithThoseWhoseTextBeginsAlike) {
   EXPECT_EQ(input.slices[1].first_position, 32U);
   EXPECT_EQ(input.slices[1].blocks[1], blocks[1]);
   EXPECT_NE(input.slices[1].blocks[2], blocks[2]) << "a block that is still written belongs to one";
+}
+
+/// With `blocks`, of which somebody who has ended left the first `known` of a prompt of 40 tokens.
+planner that_knows(std::uint32_t known, std::uint32_t blocks = 16) {
+  planner p{movable(blocks)};
+  auto before = may_move(first_id, 40, 1);
+  before.request = second_id;
+  before.prompt.resize(std::size_t{known} * tokens_per_block + 1);
+  admit(p, std::move(before));
+  (void)step(p);
+  EXPECT_EQ(p.ledger().cached(), known);
+  return p;
+}
+
+TEST(PlannerMoving, WhatIsKnownOfARequestNeedNotCome) {
+  auto source = running(40, 3);
+  const auto kv = source.complete_kv(first_id, epoch{1});
+  EXPECT_EQ(kv.tokens, counting_from(1000, 32)) << "the third block is not complete";
+  EXPECT_THAT(source.complete_kv(first_id, epoch{2}).tokens, IsEmpty());
+  (void)source.park(first_id, epoch{1});
+  auto p = that_knows(2);
+  auto blocks = p.reserve_known(kv.tokens, kv.cache_salt);
+  ASSERT_EQ(blocks.size(), 2U);
+  EXPECT_EQ(p.ledger().cached(), 0U) << "nobody takes them for something else";
+  p.check();
+  ASSERT_TRUE(p.hold_place());
+  blocks.push_back(p.reserve(1)->front());
+  ASSERT_TRUE(p.adopt(source.snapshot(first_id, 1), epoch{2}, blocks).accepted());
+  p.check();
+  const auto input = p.plan().value();
+  EXPECT_EQ(input.slices.at(0).first_position, 42U);
+  EXPECT_EQ(input.slices[0].blocks, blocks);
+  (void)ends(p, input);
+}
+
+TEST(PlannerMoving, WhatIsKnownIsSharedByAllThatComeAndWithThoseWhoAreThere) {
+  auto p = that_knows(2);
+  const auto tokens = counting_from(1000, 40); // the last block is not complete
+  auto alike = may_move(first_id, 40);
+  alike.request = third_id;
+  admit(p, std::move(alike));
+  (void)step(p);
+  const auto used = p.ledger().used();
+  const auto one = p.reserve_known(tokens, 0);
+  const auto other = p.reserve_known(std::span{tokens}.first(20), 0);
+  EXPECT_EQ(one.size(), 2U);
+  EXPECT_THAT(other, ElementsAre(one[0]));
+  EXPECT_EQ(p.ledger().used(), used);
+  EXPECT_THAT(p.reserve_known(tokens, 5), IsEmpty()) << "of another tenant";
+  p.check();
+  p.give_back(one);
+  p.check();
+  p.give_back(other);
+  p.check();
+  EXPECT_THROW(p.give_back(other), contract_violation);
+}
+
+TEST(PlannerMoving, WhatOthersNeedNextIsNotKeptForOneThatComes) {
+  auto p = that_knows(2, 4);
+  admit(p, may_move(third_id, 40)); // waits, and needs three of the four blocks
+  EXPECT_EQ(p.reserve_known(counting_from(1000, 32), 0).size(), 1U);
+  p.check();
+}
+
+TEST(PlannerMoving, ARequestIsRefusedWhoseTokensAreNotThoseOfTheKnownBlocks) {
+  for (const bool salted : {false, true}) {
+    auto source = running(40, 3);
+    (void)source.park(first_id, epoch{1});
+    auto moved = source.snapshot(first_id, 1);
+    auto p = that_knows(2);
+    auto blocks = p.reserve_known(moved.prompt, 0);
+    ASSERT_EQ(blocks.size(), 2U);
+    blocks.push_back(p.reserve(1)->front());
+    ASSERT_TRUE(p.hold_place());
+    if (salted)
+      moved.cache_salt = 7;
+    else
+      ++moved.prompt[20];
+    EXPECT_EQ(p.adopt(moved, epoch{2}, blocks).reason, refusal::invalid);
+    p.give_back(blocks);
+    p.free_place();
+    p.check();
+    EXPECT_EQ(p.ledger().used(), 0U);
+  }
+}
+
+// Sums over another number of devices differ in the last bits: who asks for the same prompt here gets what is computed
+// here.
+TEST(PlannerMoving, KvOfAnotherNumberOfDevicesIsNobodyElses) {
+  auto source = running(40, 3);
+  (void)source.park(first_id, epoch{1});
+  auto moved = source.snapshot(first_id, 0);
+  moved.mixed_kv = true;
+  auto settings = movable(16);
+  settings.store = true;
+  planner p{settings};
+  ASSERT_TRUE(p.hold_place());
+  ASSERT_TRUE(p.adopt(moved, epoch{2}, *p.reserve(3)).accepted());
+  auto alike = may_move(first_id, 40);
+  alike.request = second_id;
+  admit(p, std::move(alike));
+  const auto input = p.plan().value();
+  ASSERT_EQ(input.slices.size(), 2U);
+  EXPECT_EQ(input.slices[1].first_position, 0U);
+  (void)ends(p, input);
+  (void)p.park(first_id, epoch{2});
+  EXPECT_TRUE(p.snapshot(first_id, 0).mixed_kv) << "wherever it goes";
+  ASSERT_TRUE(p.unpark(first_id, epoch{2}, epoch{2}));
+  for (auto steps = 0; !p.idle(); ++steps) {
+    ASSERT_LT(steps, 100);
+    for (const auto& news : p.complete(drawn_by(p.plan().value())).computed) EXPECT_NE(news.request, first_id);
+  }
+  EXPECT_EQ(p.ledger().known_prefix(counting_from(1000, 40), 0), 2U) << "of the other one";
+  p.check();
 }
 
 TEST(PlannerMoving, ARefusedAdoptionLeavesBlocksAndPlaceWithTheCaller) {

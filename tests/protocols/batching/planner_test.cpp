@@ -469,6 +469,30 @@ TEST(Planner, AStaticBatchRunsToItsEndBeforeTheNextIsFormed) {
   EXPECT_THAT(steps, ElementsAre(ElementsAre(1, 2), ElementsAre(2), ElementsAre(2), ElementsAre(2), ElementsAre(3)));
 }
 
+// vLLM's first scheduler: a step of prompts holds up those who decode.
+TEST(Planner, PrefillFirstComputesPromptsOrElseDecodes) {
+  auto settings = with_eos(32, 40, 4);
+  settings.mode = batching_mode::prefill_first;
+  planner p{settings};
+  std::vector<std::vector<std::uint64_t>> steps;
+  const auto ends_a_step = [&] {
+    const auto step = p.plan();
+    ASSERT_TRUE(step);
+    steps.push_back(those_in(*step));
+    (void)p.complete(drawn_by(*step));
+  };
+  (void)p.admit(asks_for(1, 4, 5));
+  (void)p.admit(asks_for(2, 4, 5));
+  ends_a_step();
+  ends_a_step();
+  (void)p.admit(asks_for(3, 60, 5)); // more than a step's budget
+  ends_a_step();
+  ends_a_step();
+  ends_a_step();
+  EXPECT_THAT(steps,
+              ElementsAre(ElementsAre(1, 2), ElementsAre(1, 2), ElementsAre(3), ElementsAre(3), ElementsAre(1, 2, 3)));
+}
+
 TEST(Planner, ReportsItsLoad) {
   planner p{with_eos(16, 64, 1)};
   (void)p.admit(asks_for(1, 20, 5));

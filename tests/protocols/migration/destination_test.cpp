@@ -53,6 +53,42 @@ TEST(MigrationDestination, AnswersRoomOnlyWhenTheLandingPlaceIsPosted) {
   EXPECT_EQ(m.blocks_reserved(), 4U);
 }
 
+TEST(MigrationDestination, TheFirstStageBeginsBehindWhatIsThereAlready) {
+  receiver m(destination_limits, 3);
+  (void)m.begin();
+  EXPECT_EQ(m.blocks_reserved(), 3U);
+  EXPECT_EQ(all<receiver::reserve>(m.step(receiver::asked_room{0, 3, 5})).at(0).blocks, 2U);
+  EXPECT_EQ(all<receiver::post>(m.step(receiver::room{true})).at(0).first, 3U);
+  EXPECT_FALSE(has<receiver::close>(m.step(receiver::committed{4}))) << "one has to land";
+  EXPECT_TRUE(has<receiver::close>(m.step(receiver::landed{0, 1})));
+  EXPECT_EQ(all<receiver::adopt>(m.step(receiver::closed{})).at(0).blocks, 4U);
+}
+
+// No place in the batch was asked for, and blocks behind others are not given back before them.
+TEST(MigrationDestination, ACommitOfWhatIsThereAloneOrOfLessIsRefused) {
+  for (const std::uint32_t blocks : {3U, 2U}) {
+    receiver m(destination_limits, 3);
+    (void)m.begin();
+    if (blocks < 3) {
+      (void)m.step(receiver::asked_room{0, 3, 5});
+      (void)m.step(receiver::room{true});
+    }
+    const auto effects = m.step(receiver::committed{blocks});
+    EXPECT_EQ(all<receiver::answer_commit>(effects).at(0).adopted, false);
+    EXPECT_EQ(m.why(), reason::incompatible);
+    EXPECT_TRUE(has<receiver::free_blocks>(m.step(receiver::closed{})));
+  }
+}
+
+TEST(MigrationDestination, WhatIsThereAlreadyIsNotWrittenAgain) {
+  receiver m(destination_limits, 3);
+  (void)m.begin();
+  const auto effects = m.step(receiver::asked_room{0, 0, 5});
+  EXPECT_EQ(all<receiver::answer_room>(effects).at(0).reason, reason::incompatible);
+  EXPECT_FALSE(has<receiver::reserve>(effects));
+  EXPECT_TRUE(has<receiver::free_blocks>(m.step(receiver::closed{})));
+}
+
 TEST(MigrationDestination, AFullInstanceRefusesAndGivesBackWhatItHad) {
   auto m = receiving();
   (void)m.step(receiver::asked_room{1, 4, 6});

@@ -29,7 +29,7 @@ void print(const char* what, std::uint64_t states, std::uint64_t transitions, st
 
 [[nodiscard]] std::string in_words(const model_reach& r) {
   return std::to_string(r.stages) + " stages" + (r.extends ? ", extends" : "") + (r.tail ? ", a tail" : "") +
-         (r.fault_extending ? ", a fault while it extends" : "");
+         (r.fault_extending ? ", a fault while it extends" : "") + (r.known ? ", blocks that were there" : "");
 }
 
 void explore_all(const std::vector<model_case>& cases, std::uint64_t states_max) {

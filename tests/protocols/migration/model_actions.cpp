@@ -152,6 +152,9 @@ void rules::possible_faults(std::vector<action>& into) const {
       for (byte to = 0; to < case_.instances; ++to)
         if (to != i && at(to).up) into.push_back({act::start, r, i, to});
     }
+  if (left.evictions > 0)
+    for (byte i = 0; i < case_.instances; ++i)
+      if (running(process_of_instance(i)) && at(i).cache.size > 0) into.push_back({act::evict, i, 0, 0});
   if (left.cancels > 0 && running(home_process))
     for (byte r = 0; r < case_.requests; ++r)
       if (!w_.front.requests.at(r).ownership.finished()) into.push_back({act::cancel, r, 0, 0});
@@ -246,6 +249,10 @@ void rules::act_on(const action& chosen) {
   case act::preempt:
     --left.preempts;
     return preempt(a, b);
+  case act::evict:
+    --left.evictions;
+    note(llumlet_of(a), "lets go of what it has of the beginning");
+    return free_blocks(a, at(a).cache);
   case act::crash:
     --left.crashes;
     return crash(a);

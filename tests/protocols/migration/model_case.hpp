@@ -28,6 +28,7 @@ struct fault_budget {
   std::uint8_t refusals = 0;   ///< a busy or full destination, beyond what its ledger says
   std::uint8_t orders = 0;     ///< migrations told to stop from outside
   std::uint8_t losses = 0;     ///< single messages between processes that vanish
+  std::uint8_t evictions = 0;  ///< of what an instance has of a request's beginning: others who hold it go
 };
 
 /// How far the migrations of a case come, over everything that is explored.
@@ -37,6 +38,7 @@ struct model_reach {
   bool tail = false;       ///< a commit brings tokens that the home did not have when the migration began
   /// A fault within its bounds comes while a parked request waits for more room.
   bool fault_extending = false;
+  bool known = false; ///< a commit comes with blocks that its destination had already
   friend bool operator==(const model_reach&, const model_reach&) = default;
 };
 
@@ -50,8 +52,10 @@ struct model_case {
   std::uint8_t prompt = 2;     ///< tokens
   /// KV positions of one token of the model. 8: two tokens fill a block, so that blocks are partly filled as well.
   std::uint8_t scale = 8;
-  std::uint8_t chunk = 8;        ///< tokens of a prompt computed in one step
-  std::uint8_t pool = 5;         ///< blocks of an instance
+  std::uint8_t chunk = 8; ///< tokens of a prompt computed in one step
+  std::uint8_t pool = 5;  ///< blocks of an instance
+  /// Complete blocks of the first request's beginning that the other instances have, for others who hold them there.
+  std::uint8_t known = 0;
   bool starts_waiting = false;   ///< requests begin in the queue; otherwise with their prompt computed and one token
   bool may_finish_early = false; ///< an end-of-sequence token at any step
   bool timers = true;            ///< any armed timer fires at any moment

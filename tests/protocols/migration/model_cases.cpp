@@ -19,6 +19,8 @@ template <class Change> model_case made(const char* name, model_reach reaches, C
 constexpr model_reach still{.stages = 2};
 constexpr model_reach decoding{.stages = 2, .tail = true};
 constexpr model_reach outgrown{.stages = 2, .extends = true, .tail = true};
+constexpr model_reach known{.stages = 2, .extends = true, .tail = true, .fault_extending = true, .known = true};
+constexpr model_reach known_decoding{.stages = 2, .tail = true, .known = true};
 constexpr model_reach everything{.stages = 3, .extends = true, .tail = true, .fault_extending = true};
 
 /// Each token fills a block: three stages, and a parked request that has outgrown the room of its last one.
@@ -52,6 +54,14 @@ std::vector<model_case> everyday_cases() {
       made("refused, failed, called off", decoding,
            [](auto& c) { c.faults.fabric = c.faults.refusals = c.faults.orders = 1, c.local_delays = false; }),
       made("a destination almost full", outgrown, [](auto& c) { c.pool = 2, c.faults.preempts = 1; }),
+      made("its beginning is there", known,
+           [](auto& c) { c.known = 1, c.local_delays = true, c.faults.evictions = c.faults.preempts = 1; }),
+      made("its beginning is there, coordinators die", known_decoding,
+           [](auto& c) { c.known = 1, c.faults.deaths = 2, c.faults.evictions = 1; }),
+      made("its beginning is there, block by block", {3, true, true, true, true},
+           [](auto& c) { block_by_block(c), c.known = 1, c.faults.losses = c.faults.evictions = 1; }),
+      made("its beginning is there, and back", known,
+           [](auto& c) { c.known = 1, c.migrations = 2, c.timers = false, c.faults.evictions = 1; }),
       made("coordinators die", decoding, [](auto& c) { c.faults.deaths = 2; }),
       made("lost answers, late and repeated asks", decoding,
            [](auto& c) { c.faults.losses = c.faults.duplicates = 1; }),
@@ -109,6 +119,10 @@ std::vector<model_case> nightly_cases() {
            }),
       made("two requests towards each other, with timers", {.stages = 1},
            [](auto& c) { c.requests = c.migrations = 2, c.tokens = 2, c.prompt = 1, c.pool = 2; }),
+      made("its beginning is there, a process dies and comes back", known,
+           [](auto& c) { c.known = 1, c.faults.crashes = c.faults.restarts = c.faults.evictions = 1; }),
+      made("its beginning is there, a link is cut and heals", known,
+           [](auto& c) { c.known = 1, c.faults.cuts = c.faults.heals = c.faults.evictions = 1; }),
       made("there and back, a repeated ask", still,
            [](auto& c) { c.migrations = 2, c.tokens = 2, c.faults.duplicates = 1; }),
       made("there and back, decoding, with timers", outgrown, [](auto& c) { c.migrations = 2; }),
@@ -157,6 +171,9 @@ model_case case_for(mutant bug) {
   case mutant::ignores_death_of_a_destination:
   case mutant::frees_under_open_postings:
     c.faults.deaths = 1;
+    break;
+  case mutant::keeps_no_reference_to_what_it_has:
+    c.known = 1;
     break;
   case mutant::claim_waits_for_ever:
   case mutant::reclaim_waits_for_ever:

@@ -20,6 +20,7 @@ void rules::start(byte r, byte from, byte to) {
   move.from_generation = at(from).generation;
   move.to_generation = at(to).generation;
   move.epoch = e.epoch;
+  move.complete = static_cast<byte>(e.computed * case_.scale / tokens_per_block);
   move.source_life = life::alive;
   move.source.emplace(
       migration_source::request_progress{static_cast<std::uint32_t>(e.computed) * case_.scale, e.preemptions},
@@ -50,7 +51,8 @@ void rules::source_receives(byte m, const message& letter) {
   case kind::home_lost:
     return feed(m, source::prepared{false});
   case kind::opened:
-    return feed(m, source::opened{});
+    move.known = x[0];
+    return feed(m, source::opened{x[0]});
   case kind::open_refused:
     return feed(m, source::refused{static_cast<migration_reason>(x[0])});
   case kind::pre_alloc_answer:

@@ -122,6 +122,7 @@ void note_reach(const world& w, const std::vector<action>& next, model_reach& re
     if (!move.source) continue;
     reached.stages = std::max(reached.stages, static_cast<std::uint8_t>(move.source->stages()));
     reached.tail = reached.tail || (move.source->commit_sent() && move.parked_tokens > move.accepted);
+    reached.known = reached.known || (move.source->commit_sent() && move.known > 0);
     if (move.source->where() != migration_source::phase::extending) continue;
     reached.extends = true;
     reached.fault_extending = reached.fault_extending || std::ranges::any_of(next, is_fault);

@@ -30,6 +30,8 @@ void rules::land(byte m, byte which) {
   if (w.index >= move.reservation.size || w.index >= move.posted || move.held_by == holder::none ||
       move.held_by == holder::claiming)
     return broken("a write landed in a block that was given back or handed over");
+  if (at(move.to).ledger.read().references(block_id{move.reservation.ids.at(w.index)}) > 1)
+    return broken("a write landed in a block that others hold");
   auto& target = at(move.to).kv.at(move.reservation.ids.at(w.index));
   if (w.stale)
     target = contents{};

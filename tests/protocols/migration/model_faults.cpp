@@ -61,6 +61,7 @@ void rules::crash(byte process) {
   gone.frozen = false;
   gone.entries = {};
   gone.kv = {};
+  gone.cache = {};
   gone.ledger = shared_ledger{case_.pool};
 }
 

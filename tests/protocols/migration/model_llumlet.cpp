@@ -73,8 +73,13 @@ void rules::step(byte i, byte r, bool last) {
   const auto needed = blocks_of(target);
   if (needed > e.blocks.size && !take_blocks(i, e.blocks, static_cast<byte>(needed - e.blocks.size)))
     return broken("a step without blocks");
-  for (byte b = blocks_of(e.computed) == 0 ? byte{0} : static_cast<byte>(blocks_of(e.computed) - 1); b < needed; ++b)
-    at(i).kv.at(e.blocks.ids.at(b)) = {r, b, filled(target, b)};
+  for (byte b = blocks_of(e.computed) == 0 ? byte{0} : static_cast<byte>(blocks_of(e.computed) - 1); b < needed; ++b) {
+    const auto id = e.blocks.ids.at(b);
+    const contents after{r, b, filled(target, b)};
+    if (at(i).kv.at(id) != after && at(i).ledger.read().references(block_id{id}) > 1)
+      return broken("a step writes into a block that others hold");
+    at(i).kv.at(id) = after;
+  }
   e.computed = target;
   if (target < known) return note(llumlet_of(i), "computes a part of the prompt");
   const auto index = e.tokens++;
@@ -143,6 +148,7 @@ void rules::free_blocks(byte i, block_list& blocks) {
   for (byte b = blocks.size; b > 0; --b) {
     const auto id = blocks.ids.at(b - 1);
     at(i).ledger.write().release(block_id{id});
+    if (at(i).ledger.read().references(block_id{id}) > 0) continue; // others hold it
     at(i).kv.at(id) = contents{};
     lose_source_block(i, id);
   }
@@ -169,13 +175,21 @@ void rules::spawn_destination(byte i, byte m, delivery how) {
                 {static_cast<byte>(migration_reason::destination_busy)}, move.from_generation);
   move.destination_life = life::alive;
   move.held_by = holder::coordinator;
-  move.destination.emplace(migration_destination::limits{static_cast<std::uint32_t>(case_.stages_max + 1), case_.pool});
+  auto known = static_cast<byte>(move.request == 0 ? std::min(move.complete, at(i).cache.size) : 0);
+  for (byte b = 0; b < known; ++b) {
+    const auto id = at(i).cache.ids.at(b);
+    if (!is(mutant::keeps_no_reference_to_what_it_has)) at(i).ledger.write().share(block_id{id});
+    move.reservation.push(id);
+  }
+  if (is(mutant::says_that_it_has_more)) known = move.complete;
+  move.destination.emplace(migration_destination::limits{static_cast<std::uint32_t>(case_.stages_max + 1), case_.pool},
+                           known);
   note(destination_of(m), "starts");
   if (move.source_life != life::alive) { // its monitor fires at once
     send(destination_of(m), destination_of(m), kind::peer_lost, move.request, move.epoch);
   }
   perform(m, move.destination->begin());
-  send(destination_of(m), source_of(m), kind::opened, move.request, move.epoch, {}, move.from_generation);
+  send(destination_of(m), source_of(m), kind::opened, move.request, move.epoch, {known}, move.from_generation);
 }
 
 void rules::llumlet_loses_home(byte i) {

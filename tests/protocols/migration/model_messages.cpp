@@ -146,7 +146,7 @@ std::string describe(const message& m) {
   case kind::open:
     return "open";
   case kind::opened:
-    return "opened";
+    return m.x[0] == 0 ? "opened" : "opened, has " + number(m.x[0]);
   case kind::open_refused:
     return "refused: " + reason();
   case kind::pre_alloc:

@@ -25,6 +25,8 @@ enum class mutant : std::uint8_t {
   frees_before_it_closes,
   closes_without_waiting,
   frees_what_it_adopted,
+  keeps_no_reference_to_what_it_has,
+  says_that_it_has_more,
   // the llumlets
   parked_requests_decode_on,
   frees_under_the_last_copy,

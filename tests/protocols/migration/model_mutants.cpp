@@ -78,6 +78,7 @@ planted about(mutant bug) {
   constexpr auto destination_waits = "a destination coordinator waits for ever";
   constexpr auto reservation = "a reservation outlives its migration";
   constexpr auto open_landing = "a landing place is open over blocks that were given back or handed over";
+  constexpr auto twice = "a block is used by two";
   constexpr auto gap = "tokens are missing although no link was cut";
   constexpr auto two_owners = "a request has two owners whose tokens the home accepts";
   constexpr std::array<planted, static_cast<std::size_t>(mutant::count)> all{
@@ -96,6 +97,8 @@ planted about(mutant bug) {
        {"the destination frees blocks before their landing places are closed", open_landing},
        {"the fabric says closed while writes can still land", open_landing},
        {"the destination frees what its llumlet has adopted", no_blocks},
+       {"the destination keeps no reference to the blocks that it has already", twice},
+       {"the destination says that it has blocks which it has not", open_landing},
        {"a parked request decodes on", gap},
        {"a llumlet frees a parked request while the last copy still reads it", wrong_kv},
        {"a llumlet ignores the death of a coordinator that had its request parked", parked},

@@ -32,21 +32,22 @@ const char* rules::broken_promise() const {
   }
   for (byte i = 0; i < case_.instances; ++i) {
     if (!at(i).up) continue;
-    std::array<bool, pool_max> taken{};
-    std::uint32_t count = 0;
-    bool twice = false;
+    std::array<byte, pool_max> holders{};
     const auto add = [&](const block_list& blocks) {
-      for (byte b = 0; b < blocks.size; ++b) {
-        twice = twice || taken.at(blocks.ids.at(b)) || at(i).ledger.read().references(block_id{blocks.ids.at(b)}) != 1;
-        taken.at(blocks.ids.at(b)) = true;
-        ++count;
-      }
+      for (byte b = 0; b < blocks.size; ++b) ++holders.at(blocks.ids.at(b));
     };
+    add(at(i).cache);
     for (const auto& e : at(i).entries) add(e.blocks);
     for (byte m = 0; m < w_.migrations; ++m)
       if (w_.moves[m].to == i) add(w_.moves[m].reservation);
-    if (twice) return "a block is used by two";
-    if (count != at(i).ledger.read().used()) return "a block is leaked";
+    const auto& ledger = at(i).ledger.read();
+    std::uint32_t count = 0;
+    for (byte id = 0; id < case_.pool; ++id) {
+      if (holders.at(id) > ledger.references(block_id{id})) return "a block is used by two";
+      if (holders.at(id) < ledger.references(block_id{id})) return "a block is leaked";
+      count += holders.at(id) > 0 ? 1 : 0;
+    }
+    if (count != ledger.used()) return "a block is leaked";
   }
   for (byte m = 0; m < w_.migrations; ++m) {
     const auto& move = w_.moves[m];
@@ -80,7 +81,7 @@ const char* rules::broken_at_rest() const {
       return e.park == parking::parked ? "a request stays parked for ever" : "a request stays for ever";
     }
     at(i).ledger.read().check();
-    if (at(i).ledger.read().used() != 0) return "blocks are in use where nothing is left";
+    if (at(i).ledger.read().used() != at(i).cache.size) return "blocks are in use where nothing is left";
   }
   if (!running(home_process) || !reachable) return nullptr;
   for (byte r = 0; r < case_.requests; ++r)

@@ -31,6 +31,7 @@ enum class act : byte {
   cancel,
   order_stop,
   preempt,
+  evict,
   crash,
   restart,
   cut,

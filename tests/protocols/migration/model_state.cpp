@@ -41,11 +41,13 @@ struct writer {
   }
 };
 
-void put(writer& to, const instance& at, const block_list& blocks) {
+void put(writer& to, const model_case& bounds, const instance& at, const block_list& blocks) {
   to(blocks.size);
   for (byte i = 0; i < blocks.size; ++i) {
-    const auto& c = at.kv.at(blocks.ids.at(i));
+    const auto id = blocks.ids.at(i);
+    const auto& c = at.kv.at(id);
     to.all(c.request, c.index, c.filled);
+    if (bounds.known > 0) to(at.ledger.read().references(block_id{id}));
   }
 }
 
@@ -57,8 +59,9 @@ void put(writer& to, const model_case& bounds, const instance& at) {
     if (!e.there) continue;
     to.all(e.epoch, e.tokens, e.computed, e.preemptions, e.park, e.migration, e.ask);
     to.machine(e.reclaim);
-    put(to, at, e.blocks);
+    put(to, bounds, at, e.blocks);
   }
+  if (bounds.known > 0) put(to, bounds, at, at.cache);
 }
 
 /// The numbers of timers and leases only ever meet the newest one: what counts is how far apart they are.
@@ -77,12 +80,13 @@ void put_timed(writer& to, const model_case& bounds, const std::optional<Machine
 void put(writer& to, const model_case& bounds, const world& in, const migration& m) {
   to.all(m.request, m.from, m.to, m.from_generation, m.to_generation, m.epoch, m.accepted, m.parked_tokens,
          m.parked_computed);
+  if (bounds.known > 0) to.all(m.known, m.complete);
   to.all(m.source_life, m.destination_life, m.state.epoch, m.state.tokens, m.state.computed, m.state.accepted,
          m.held_by, m.ask, m.place, m.posted, m.landed_news);
   put_timed<8>(to, bounds, m.source, m.timer);
   put_timed<5>(to, bounds, m.destination, m.lease);
   to.machine(m.claim);
-  put(to, in.instances.at(m.to), m.reservation);
+  put(to, bounds, in.instances.at(m.to), m.reservation);
   for (const auto n : m.landed) to(n);
   to(m.writes.size());
   for (const auto& w : m.writes) to.all(w.stage, w.index, w.stale, w.captured);
@@ -111,7 +115,7 @@ void serialise(const model_case& bounds, const world& from, std::string& into) {
       to(static_cast<byte>(from.link_down[p][q] << 1 | static_cast<byte>(from.unnoticed[p][q])));
   const auto& l = from.left;
   to.all(l.crashes, l.restarts, l.heals, l.thaws, l.cuts, l.freezes, l.deaths, l.fabric, l.cancels, l.stops, l.preempts,
-         l.duplicates, l.refusals, l.orders, l.losses);
+         l.duplicates, l.refusals, l.orders, l.losses, l.evictions);
   const auto size = static_cast<std::size_t>(to.out - buffer.data());
   ensure(size <= bytes_max, "a small world fits its buffer");
   into.assign(buffer.data(), size);
@@ -146,6 +150,13 @@ world first_world(const model_case& bounds) {
       w.instances[i].kv[id] = {r, b, std::min(per_block, behind)};
     }
   }
+  // The first request begins on the first instance.
+  for (byte i = 1; i < bounds.instances; ++i)
+    for (byte b = 0; b < bounds.known; ++b) {
+      const auto id = static_cast<byte>(w.instances[i].ledger.write().allocate()->value());
+      w.instances[i].cache.push(id);
+      w.instances[i].kv[id] = {0, b, static_cast<byte>(tokens_per_block / bounds.scale)};
+    }
   for (byte r = bounds.requests; r < requests_max; ++r) w.front.requests[r].ownership.finish(finish_reason::length);
   return w;
 }

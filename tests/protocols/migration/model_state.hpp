@@ -134,6 +134,7 @@ struct instance {
   shared_ledger ledger;
   std::array<contents, pool_max> kv{};
   std::array<entry, requests_max> entries{};
+  block_list cache; ///< the beginning of request 0, which somebody else there holds
 };
 
 /// The home's record of a request.
@@ -174,6 +175,8 @@ struct migration {
   byte from_generation = 0, to_generation = 0;
   byte epoch = 0, accepted = 0;
   byte parked_tokens = 0, parked_computed = 0; ///< as the llumlet said when it parked the request
+  byte known = 0;                              ///< of these, as the destination said
+  byte complete = 0; ///< blocks of the request as the migration begins: what the destination may have of it already
 
   life source_life = life::never;
   std::optional<migration_source> source;

@@ -70,6 +70,45 @@ TEST(MigrationSource, IsRefusedByAHomeThatDoesNotWantTheMove) {
   EXPECT_TRUE(m.done());
 }
 
+TEST(MigrationSource, CopiesNothingThatTheDestinationHasAlready) {
+  sender m({100, 0}, source_limits);
+  (void)m.begin();
+  (void)m.step(sender::prepared{true});
+  EXPECT_TRUE(has<sender::look>(m.step(sender::opened{4})));
+  EXPECT_EQ(m.blocks_copied(), 4U);
+  const auto asked = all<sender::reserve>(m.step(sender::looked{{100, 0}}));
+  ASSERT_EQ(asked.size(), 1U);
+  EXPECT_EQ(asked[0].first, 4U);
+  EXPECT_EQ(asked[0].upto, 6U);
+  const auto copies = all<sender::copy>(m.step(sender::reserved{0}));
+  ASSERT_EQ(copies.size(), 1U);
+  EXPECT_EQ(copies[0].first, 4U);
+}
+
+TEST(MigrationSource, HasOneStageWhereTheDestinationHasAllThatIsComplete) {
+  sender m({96, 0}, source_limits);
+  (void)m.begin();
+  (void)m.step(sender::prepared{true});
+  (void)m.step(sender::opened{6});
+  const auto asked = all<sender::reserve>(m.step(sender::looked{{96, 0}}));
+  ASSERT_EQ(asked.size(), 1U);
+  EXPECT_EQ(asked[0].first, 6U);
+  EXPECT_EQ(asked[0].upto, 7U);
+  EXPECT_TRUE(has<sender::park>(m.step(sender::reserved{0})));
+  const auto last = m.step(sender::parked{{96, 0}});
+  EXPECT_FALSE(has<sender::copy>(last));
+  EXPECT_EQ(all<sender::commit>(last).at(0).blocks, 6U);
+}
+
+TEST(MigrationSource, GivesUpADestinationThatHasMoreThanTheRequest) {
+  sender m({100, 0}, source_limits);
+  (void)m.begin();
+  (void)m.step(sender::prepared{true});
+  const auto effects = m.step(sender::opened{7}); // six are complete
+  EXPECT_EQ(all<sender::abort_destination>(effects).at(0).reason, reason::incompatible);
+  EXPECT_EQ(end_of(effects).outcome, migration_outcome::aborted);
+}
+
 // Llumnix section 4.2: stage 0 copies what is complete, stage k what became complete during stage k - 1.
 TEST(MigrationSource, CopiesCompleteBlocksStageByStageWhileTheRequestDecodes) {
   auto m = opened(100);

@@ -206,7 +206,7 @@ private:
   runtime::async::task<void> offer_to(shard_share share, std::shared_ptr<store_round> round);
   runtime::async::task<void> send_parts(std::shared_ptr<store_round> round, std::list<putting>::iterator from);
   /// What is on its way to the store is not worth that a request waits for its blocks.
-  void let_go_of_puts();
+  bool let_go_of_puts(); ///< whether some had something
   void withdraw_loads();
 
   // KV that waits in the host's memory, llumlet_swap.cpp:
@@ -295,7 +295,8 @@ private:
     std::uint64_t transfer = 0;
     std::uint32_t stages = 0; ///< that may have a landing place
     std::vector<protocols::block_id> blocks;
-    bool place = false; ///< in the batch
+    bool place = false;    ///< in the batch
+    bool mixed_kv = false; ///< it comes from another number of devices
     held_adapter adapter;
     std::chrono::nanoseconds began{0};
   };

@@ -71,6 +71,8 @@ struct migration_metrics {
   void observe(const protocols::migration_report& report);
   runtime::metrics::family<runtime::metrics::counter>& migrations; ///< by outcome, reason and cause
   runtime::metrics::counter& bytes;
+  runtime::metrics::counter& blocks;       ///< of requests that moved
+  runtime::metrics::counter& known_blocks; ///< of these, what the destination had already
   runtime::metrics::histogram& stall_seconds;
   runtime::metrics::histogram& seconds;
 };

@@ -66,6 +66,9 @@ struct open_migration {
   runtime::handle<llumlet_interface> llumlet; ///< the source's
   std::uint32_t devices = 1;                  ///< of the source; both sides cut blocks as both can (kv_memory)
   protocols::adapter_ref adapter;             ///< that the destination has to have
+  /// Of its complete blocks, from the first on: what the destination has of them need not be copied.
+  std::vector<protocols::token_id> tokens;
+  std::uint64_t cache_salt = 0; ///< of these
 
   open_migration() = default;
   open_migration(protocols::migration_id id, protocols::request_id what, protocols::instance_id from,
@@ -74,7 +77,8 @@ struct open_migration {
       : migration(id), request(what), source(from), blocks(block_count), kv_layout(std::move(layout)),
         coordinator(std::move(who)), llumlet(std::move(whose)) {}
   auto fields() {
-    return std::tie(migration, request, source, blocks, kv_layout, coordinator, llumlet, devices, adapter);
+    return std::tie(migration, request, source, blocks, kv_layout, coordinator, llumlet, devices, adapter, tokens,
+                    cache_salt);
   }
 };
 struct migration_opened {
@@ -83,6 +87,7 @@ struct migration_opened {
   std::string fabric;         ///< the destination's address there
   std::uint64_t transfer = 0; ///< names the landing places, with the stage as their generation
   std::uint32_t devices = 1;  ///< of the destination
+  std::uint32_t known = 0;    ///< blocks, the request's first ones, that it has already and keeps for it
 
   migration_opened() = default;
   explicit migration_opened(protocols::migration_reason why) : reason(why) {}
@@ -90,7 +95,7 @@ struct migration_opened {
                    std::uint32_t device_count)
       : reason(protocols::migration_reason::none), coordinator(std::move(who)), fabric(std::move(address)),
         transfer(id), devices(device_count) {}
-  auto fields() { return std::tie(reason, coordinator, fabric, transfer, devices); }
+  auto fields() { return std::tie(reason, coordinator, fabric, transfer, devices, known); }
 };
 
 /// Source -> destination: the request is out of my batch, and this is all of it. Yours when its home agrees.

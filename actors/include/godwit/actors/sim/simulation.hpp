@@ -133,6 +133,8 @@ struct simulation_result {
   std::uint64_t store_query_tokens = 0;                      ///< that the prefix caches lacked, looked up there
   std::uint64_t store_hit_tokens = 0;                        ///< of these, loaded from there
   std::uint64_t moved_waiting = 0;               ///< of the committed: requests that had nothing to copy yet
+  std::uint64_t moved_blocks = 0;                ///< KV blocks of the others
+  std::uint64_t known_blocks = 0;                ///< of these, such as the destination had already
   std::map<std::uint32_t, std::uint64_t> stages; ///< of the other committed ones: how many took so many
   std::vector<std::int64_t> stalls_ns;           ///< of these: from the batch until the commit's answer
   std::vector<std::int64_t> gaps_ns;             ///< of these: between the client's tokens before and after

@@ -21,7 +21,6 @@
 #include <optional>
 #include <span>
 #include <unordered_map>
-#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -182,6 +181,8 @@ public:
   /// What moves of a parked request besides its KV. `tail_from`: how much of the answer the home has. The tail begins
   /// there, or where this planner's knowledge of log-probabilities begins, which is what the home had at its admission.
   [[nodiscard]] moved_request snapshot(request_id id, std::uint32_t tail_from) const;
+  /// The tokens of the complete blocks that a request here has; none where prefixes are not shared, or it has none.
+  [[nodiscard]] computed_kv complete_kv(request_id id, epoch under) const;
   /// The request goes on here, with its KV, under an epoch that may be later; also takes back an order to park. False
   /// when it is not here under `from`.
   bool unpark(request_id id, epoch from, epoch to);
@@ -194,11 +195,15 @@ public:
   /// Blocks for KV that comes from outside, or none at all where less is left than the running requests and the first
   /// waiting one need next. The caller holds them until `give_back` or `adopt`.
   [[nodiscard]] std::optional<std::vector<block_id>> reserve(std::uint32_t blocks);
+  /// The blocks that hold the KV of the first of these tokens already, for a request that comes with them: as many as
+  /// are known here, less what is not in use and others need next (as in `reserve`). The caller holds them likewise.
+  [[nodiscard]] std::vector<block_id> reserve_known(std::span<const token_id> tokens, std::uint64_t salt);
+  /// In the order in which they were reserved, or the last of these.
   void give_back(const std::vector<block_id>& blocks);
   /// The request goes on here under `under`. With KV, of moved.computed tokens, which reserved `blocks` hold (as many
-  /// as that needs, in order), it takes up a held place; without (blocks empty) it joins the queue by its arrival. An
-  /// earlier epoch of it is dropped. Refused like in `admit`, and as `invalid` where the parts of `moved` and `blocks`
-  /// disagree; the blocks and the place are then still the caller's.
+  /// as that needs, in order: first those of `reserve_known`), it takes up a held place; without (blocks empty) it
+  /// joins the queue by its arrival. An earlier epoch of it is dropped. Refused like in `admit`, and as `invalid` where
+  /// the parts of `moved` and `blocks` disagree; the blocks and the place are then still the caller's.
   [[nodiscard]] admission adopt(moved_request moved, epoch under, std::vector<block_id> blocks);
 
   /// Effects of all calls but complete since they were last taken.
@@ -304,9 +309,16 @@ private:
   [[nodiscard]] bool knows(token_id token) const noexcept;
   [[nodiscard]] refusal judge(const generate_request& request, bool queues, std::uint64_t& limit) const;
   [[nodiscard]] bool supersede(request_id id, epoch by);
+  /// What others need next of the available blocks: the running requests and the first waiting one.
+  [[nodiscard]] std::uint64_t blocks_spoken_for() const;
+  /// Blocks of others at the front of a request's table are what its tokens say.
+  [[nodiscard]] bool known_agree(const moved_request& moved, std::span<const block_id> blocks) const;
+  void end_reservation(block_id block);
   planned_request& enter(generate_request request);
   [[nodiscard]] planned_request* find(request_id id, epoch under) const;
   void set_aside(planned_request& r, step_effects& effects);
+  /// For others to share, unless it is for nobody else.
+  void seal(planned_request& r, std::vector<block_id>* replaced = nullptr);
   [[nodiscard]] std::size_t places_taken() const noexcept { return running_.size() + parked_running_ + places_held_; }
   [[nodiscard]] std::size_t parked_waiting() const noexcept { return parked_.size() - parked_running_; }
   void continue_running(outline& d, bool decodes);
@@ -402,11 +414,11 @@ private:
   shortage shortage_;
   batch running_;
   line parked_;
-  std::size_t loading_ = 0;               ///< of these, those whose KV is loaded from a store
-  std::size_t parked_running_ = 0;        ///< of the parked ones, those that were in the batch: they keep their places
-  std::uint32_t places_held_ = 0;         ///< for requests that come
-  std::unordered_set<block_id> reserved_; ///< outside, one reference each
-  std::vector<step_under_way> in_flight_; ///< the oldest first
+  std::size_t loading_ = 0;        ///< of these, those whose KV is loaded from a store
+  std::size_t parked_running_ = 0; ///< of the parked ones, those that were in the batch: they keep their places
+  std::uint32_t places_held_ = 0;  ///< for requests that come
+  std::unordered_map<block_id, std::uint32_t> reserved_; ///< outside, with how many references
+  std::vector<step_under_way> in_flight_;                ///< the oldest first
   step_effects pending_;
   std::uint64_t next_serial_ = 1;
   std::uint64_t next_step_ = 1;

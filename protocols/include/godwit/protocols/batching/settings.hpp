@@ -13,8 +13,11 @@
 namespace godwit::protocols {
 
 enum class batching_mode : std::uint8_t {
-  continuous,  ///< requests join and leave between steps (Orca), prompts in chunks beside the decodes (Sarathi)
-  static_batch ///< a batch runs to the end of its last request before the next is formed: the baseline
+  continuous, ///< requests join and leave between steps (Orca), prompts in chunks beside the decodes (Sarathi)
+  /// They join and leave between steps, but a step computes prompts or decodes, and prompts come first: what engines
+  /// did before chunks (vLLM's first scheduler, which Llumnix was measured with); a baseline.
+  prefill_first,
+  static_batch ///< a batch runs to the end of its last request before the next is formed: the oldest baseline
 };
 
 /// What becomes of the KV of a request that loses its blocks to others (AdaptiveLLM, spec adaptivellm.md).

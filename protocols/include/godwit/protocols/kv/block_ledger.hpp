@@ -66,6 +66,10 @@ public:
   /// Whether `find` would find it once `parent`, which may be cached, is used.
   [[nodiscard]] bool knows(std::optional<block_id> parent, std::span<const token_id> tokens, std::uint64_t salt) const;
 
+  /// Whether this block is sealed with these contents behind `parent`.
+  [[nodiscard]] bool stands_for(block_id block, std::optional<block_id> parent, std::span<const token_id> tokens,
+                                std::uint64_t salt) const;
+
   /// How many leading blocks of these tokens `find` would find, one after the other.
   [[nodiscard]] std::uint32_t known_prefix(std::span<const token_id> tokens, std::uint64_t salt) const;
 

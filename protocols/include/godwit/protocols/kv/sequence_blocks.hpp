@@ -24,7 +24,8 @@ public:
 
   /// Fills an empty table with the sealed blocks of the longest known prefix. Returns the positions whose KV is there.
   std::uint32_t match(block_ledger& ledger, std::span<const token_id> tokens);
-  /// Fills an empty table with blocks that somebody else has filled. The caller's references go over to the table. They
+  /// Fills an empty table with blocks that somebody else has filled. The caller's references go over to the table.
+  /// Leading ones that are sealed stand for the table's beginning (`block_ledger::stands_for`). Those of the others
   /// must be the only ones, since the last block may still be written.
   void take(const block_ledger& ledger, std::vector<block_id> blocks);
   /// Extends the table to `positions`. All or nothing.

@@ -182,6 +182,7 @@ struct migration_report {
   migration_reason reason = migration_reason::none;
   std::uint32_t stages = 0;
   std::uint32_t blocks = 0;     ///< that the request had at the end
+  std::uint32_t known = 0;      ///< of these, the first ones, which the destination had already
   std::uint64_t bytes = 0;      ///< copied, over all stages
   std::uint64_t last_bytes = 0; ///< of these, in the last stage
   std::int64_t stall_ns = 0;    ///< out of the batch of the source, until the destination had it or the source again
@@ -192,8 +193,8 @@ struct migration_report {
   [[nodiscard]] bool committed() const noexcept { return outcome == migration_outcome::committed; }
   friend bool operator==(const migration_report&, const migration_report&) = default;
   auto fields() {
-    return std::tie(migration, request, epoch, source, destination, outcome, reason, stages, blocks, bytes, last_bytes,
-                    stall_ns, duration_ns, cause);
+    return std::tie(migration, request, epoch, source, destination, outcome, reason, stages, blocks, known, bytes,
+                    last_bytes, stall_ns, duration_ns, cause);
   }
 };
 

@@ -37,6 +37,9 @@ struct moved_request {
   std::uint32_t cached_tokens = 0;              ///< of the prompt, found when it first ran
   bool started = false;                         ///< has run before
   std::uint32_t preemptions = 0;
+  /// Some of its KV was computed on another number of devices than others of it: sums differ in the last bits, so no
+  /// other request takes it up.
+  bool mixed_kv = false;
   std::uint32_t tail_index = 0;    ///< in the answer, of tail[0]
   std::vector<sampled_token> tail; ///< the answer from `tail_index` to its end, with log-probabilities if asked for
   std::vector<sampled_token> prompt_scores; ///< of prompt[1] and on, as far as they are known and asked for
@@ -56,7 +59,7 @@ struct moved_request {
   friend bool operator==(const moved_request&, const moved_request&) = default;
   auto fields() {
     return std::tie(request, epoch, prompt, answer, sampling, stop, priority, arrival_ns, cache_salt, adapter,
-                    execution_level, state, computed, cached_tokens, started, preemptions, tail_index, tail,
+                    execution_level, state, computed, cached_tokens, started, preemptions, mixed_kv, tail_index, tail,
                     prompt_scores, prediction, prediction_accepted, prediction_rejected, expected_tokens, ttft_ns,
                     queued_ns);
   }

@@ -90,7 +90,9 @@ public:
     std::uint32_t blocks_max = 0; ///< of one request: the pool
     friend bool operator==(const limits&, const limits&) = default;
   };
-  explicit migration_destination(limits bounds) : limits_(bounds) {}
+  /// `known`: blocks that hold the request's beginning already, and are reserved for it; no room is asked for them.
+  explicit migration_destination(limits bounds, std::uint32_t known = 0)
+      : limits_(bounds), known_(known), reserved_(known) {}
 
   /// The first effects.
   [[nodiscard]] effects begin();
@@ -131,6 +133,7 @@ private:
   void on(const lease_expired& e, effects& out);
 
   limits limits_;
+  std::uint32_t known_;
   phase phase_ = phase::receiving;
   std::vector<stage_books> stages_; ///< the last one may still wait for room
   bool pending_room_ = false;       ///< a `reserve` is unanswered

@@ -58,8 +58,10 @@ public:
   struct prepared { ///< the home's answer
     bool wanted = false;
   };
-  struct opened {}; ///< the destination has a coordinator for us
-  struct refused {  ///< it has not, or no room for a stage
+  struct opened {             ///< the destination has a coordinator for us
+    std::uint32_t blocks = 0; ///< the request's first ones, which it has already: complete ones, not to be copied
+  };
+  struct refused { ///< it has not, or no room for a stage
     migration_reason reason = migration_reason::none;
   };
   struct reserved { ///< room for the stage is there
@@ -156,7 +158,7 @@ public:
   [[nodiscard]] bool done() const noexcept { return phase_ == phase::ended; }
   /// Stages so far, the present one included.
   [[nodiscard]] std::uint32_t stages() const noexcept { return stage_ + (begun_ ? 1U : 0U); }
-  /// Blocks known to have landed.
+  /// Blocks known to have landed, or to have been there.
   [[nodiscard]] std::uint32_t blocks_copied() const noexcept { return copied_; }
   /// True from the moment at which the destination may own the request.
   [[nodiscard]] bool commit_sent() const noexcept { return commit_sent_; }
