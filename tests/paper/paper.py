@@ -24,7 +24,7 @@ class Scale:
 
     def __init__(self, quick):
         self.quick = quick
-        self.found = {}  # rates.highest of the traces that somebody has asked for
+        self.found = {}  # by further arguments: rates.highest of the traces that somebody has asked for
 
     def requests(self, full, quick=2000):
         return min(full, quick) if self.quick else full
@@ -34,7 +34,7 @@ class Scale:
 
 
 SECTIONS = {"3": why.preemption, "4": why.interference, "5": why.fragmentation, "10": migration.section,
-            "11": serving.combinations, "12": why.over_time, "13": priorities.section, "14": scaling.loads,
+            "11": serving.combinations, "11b": serving.steps, "12": why.over_time, "13": priorities.section, "14": scaling.loads,
             "15": scaling.thresholds, "16": scaling.many}
 
 
@@ -55,7 +55,7 @@ def head(quick, seed):
         "Paper: Sun et al., *Llumnix: Dynamic Scheduling for Large Language Model Serving*, OSDI '24. Where only ranges or maxima "
         "are given in its text, these stand in the tables; its plots were not read off. *Artifact* is its public one, from which "
         "rates and parameters come where the text has none; *re-run* is what it claims of itself. Steps take up to 12,800 "
-        "tokens, as there.", "",
+        "tokens, as there, but prompts beside decodes (figure 11b).", "",
         "Migrations' copies slow the steps beside them in figure 10, which says by how much; in the other figures they take nothing "
         "from anybody."]
     if quick:
