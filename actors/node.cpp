@@ -252,14 +252,17 @@ void node::announce() {
   if (!announced_ || now() - *announced_ >= burst) return announce_now();
   try {
     start(announce_soon());
-    announcing_ = true;
   } catch (const std::bad_alloc&) { // then not together
     announce_now();
   }
 }
 
 task<void> node::announce_soon() {
-  co_await sleep_for(nanoseconds{0});
+  announcing_ = true;
+  try {
+    co_await sleep_for(nanoseconds{0});
+  } catch (const std::bad_alloc&) { // likewise: whatever comes of it, nobody may wait for it for ever
+  }
   announcing_ = false;
   announce_now();
 }

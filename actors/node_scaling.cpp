@@ -103,11 +103,16 @@ void node::watch_orders() {
   const auto next = provisioning_.next_deadline();
   if (!next || (watch_ && *watch_ <= *next)) return;
   start(wake_at(*next));
-  watch_ = next; // once it is sure to be looked at
 }
 
 task<void> node::wake_at(std::int64_t when) {
-  co_await sleep_for(nanoseconds(std::max<std::int64_t>(0, when - now().count())));
+  watch_ = when;
+  try {
+    co_await sleep_for(nanoseconds(std::max<std::int64_t>(0, when - now().count())));
+  } catch (...) { // nobody watches
+    watch_.reset();
+    throw;
+  }
   if (watch_ == when) watch_.reset();
   decide(provisioning::time_passed{});
 }

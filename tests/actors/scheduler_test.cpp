@@ -644,6 +644,24 @@ TEST_F(Scheduler, EndsWithAllThatStandInItsLineWhenItsBooksAreWrong) {
   EXPECT_FALSE(system->ask(scheduler, 1s, actors::status_query{})) << "its node starts another";
 }
 
+TEST_F(Scheduler, APolicyIsToldWhoseRequestItIsAndWithWhichAdapter) {
+  protocols::dispatch_demand told;
+  start_choosing(1, [&](std::size_t, const protocols::dispatch_demand& demand) -> std::size_t {
+    told = demand;
+    return 0;
+  });
+  report(load(0, 10, 1));
+  actors::dispatch_query query{20, 77, 0};
+  query.request = protocols::request_id{5};
+  query.adapter = 6;
+  query.salt = 7;
+  ASSERT_TRUE(system->ask(scheduler, 1s, query));
+  EXPECT_EQ(told.request, protocols::request_id{5});
+  EXPECT_EQ(told.adapter, 6U);
+  EXPECT_EQ(told.salt, 7U);
+  EXPECT_EQ(told.answer_tokens_max, 77U);
+}
+
 TEST_F(Scheduler, APolicyIsToldWhatARequestsPlaceInAQueueDependsOn) {
   std::vector<protocols::queued_request> told;
   start_choosing(1, [&](std::size_t, const protocols::dispatch_demand& demand) -> std::size_t {

@@ -135,6 +135,28 @@ TEST(TraceSlow, ShowsWhatDevicesHadOfAStepAndATransferThatIsACause) {
   EXPECT_LT(path.sum(spent::other), 5'000);
 }
 
+// KV that is loaded for it, from the store or the host's memory; what is put away beside its steps is nobody's time.
+TEST(TraceSlow, CountsWhatIsLoadedAsTransfer) {
+  for (const auto& [name, transfer] :
+       {std::pair{"kv_store.load", true}, std::pair{"kv_swap.in", true}, std::pair{"kv_store.put", false}}) {
+    support::trace_builder b;
+    b.process("p");
+    const auto llumlet = b.actor(0, "llumlet");
+    support::sending about;
+    about.request = 9;
+    const auto first = b.deliver({}, {}, llumlet, "generate_order", 0, 100, about);
+    b.span(first, 0, llumlet, name, 100, 5'000'000, {}, 9);
+    auto back = about;
+    back.outside = true;
+    b.deliver(first, {}, llumlet, "landed_news", 5'000'000, 100, back);
+    const auto r = b.finish();
+    const index x(r);
+    const auto path = critical_path(x, model_requests(x).front());
+    expect_no_hole(x, path);
+    EXPECT_EQ(path.sum(spent::transfer) > 4'900'000, transfer) << name << ": " << path.sum(spent::transfer);
+  }
+}
+
 TEST(TraceSlow, ShowsATimerAndAMailboxThatWasFull) {
   support::trace_builder b;
   b.process("p");
