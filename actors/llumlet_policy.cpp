@@ -1,10 +1,16 @@
 #include <godwit/actors/llumlet.hpp>
 
+#include "watchers.hpp"
+
 #include <godwit/protocols/policy/freeness.hpp>
 
 #include <algorithm>
+#include <exception>
 #include <functional>
+#include <optional>
+#include <string>
 #include <utility>
+#include <vector>
 
 /// The llumlet's part in scheduling: which requests leave while its instance is marked as a source, and how an instance
 /// becomes empty.
@@ -162,10 +168,40 @@ std::optional<llumlet::next_move> llumlet::choose() {
     auto some = candidates;
     if (!lacks.empty())
       std::erase_if(some, [&](const auto& c) { return lacks.contains(homes_.at(c.request).adapter.which.id); });
-    if (auto choice = choose_move(some, load_here, there.load, options_.selection))
-      return next_move{there.to, there.llumlet, *choice};
+    if (auto choice = choose_among(some, load_here, there.load)) return next_move{there.to, there.llumlet, *choice};
   }
   return std::nullopt;
+}
+
+// Who has to leave, and what is handed over, does so by the built-in rule.
+std::optional<protocols::move_choice> llumlet::choose_among(const std::vector<protocols::move_candidate>& some,
+                                                            const protocols::load_report& here,
+                                                            const protocols::load_report& there) {
+  if (!options_.move || terminating_ || mark_->why == migration_cause::kind::handoff)
+    return choose_move(some, here, there, options_.selection);
+  const auto moves = possible_moves(some, here, there, options_.selection);
+  if (moves.empty()) return std::nullopt;
+  try {
+    const auto chosen = options_.move(moves, here, there);
+    if (!chosen) return std::nullopt;
+    if (*chosen < moves.size()) return moves[*chosen].outcome;
+    blame("it chose what is none of the moves");
+  } catch (...) {
+    blame(runtime::detail::describe(std::current_exception()).message);
+  }
+  return std::nullopt;
+}
+
+void llumlet::blame(std::string why) {
+  if (blamed_ == why) return;
+  blamed_ = std::move(why);
+  const auto line = "instance " + std::to_string(options_.id.value()) + ": the choice of what moves failed: " + blamed_;
+  const bool logs = options_.log.enabled(runtime::log::level::error);
+  if (options_.on_failure)
+    tell_watcher(context(), "on_failure", [&] { options_.on_failure(line); });
+  else if (!logs)
+    context().report(line);
+  if (logs) options_.log.error("{}", line);
 }
 
 // What it has of its former role goes on: prompts are computed, and what decodes leaves a prefill instance by the next

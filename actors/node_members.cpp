@@ -182,7 +182,7 @@ std::string node::refuse(const join_cluster& wish) const {
            std::to_string(options_.instances_max) + ", this member brings " + std::to_string(wish.instances);
   if (wish.home != 0 && wish.execution_levels != options_.frontend.execution_levels)
     return "the head has the execution priorities " + in_words(options_.frontend.execution_levels) +
-           ", the front end " + in_words(wish.execution_levels) + "; give both the same scheduler.execution";
+           ", the front end " + in_words(wish.execution_levels) + "; give both the same priorities.execution";
   if (wish.home != 0 && fronts >= options_.frontends_max)
     return "the cluster has " + std::to_string(options_.frontends_max) +
            " front ends beside the head's and takes no more";

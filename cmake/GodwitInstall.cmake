@@ -1,7 +1,7 @@
 # What `cmake --install` places, so that find_package(godwit) gives godwit::protocols ... godwit::actors, its components.
 include(CMakePackageConfigHelpers)
 set(godwit_package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/godwit)
-install(TARGETS godwit_protocols godwit_runtime godwit_transport godwit_gpu godwit_actors EXPORT godwit
+install(TARGETS godwit_protocols godwit_policy_plugin godwit_runtime godwit_transport godwit_gpu godwit_actors EXPORT godwit
         ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 if(TARGET godwit)
   install(TARGETS godwit RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})

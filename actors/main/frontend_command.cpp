@@ -93,7 +93,8 @@ int run_frontend(frontend_command_options& options) {
 bool concerns_frontends(const runtime::config::setting& s) {
   for (const char* table : {"model.", "http.", "frontend.", "admission.", "runtime.", "cluster.", "log.", "trace."})
     if (s.name.starts_with(table)) return s.name != "log.load_interval";
-  for (const char* name : {"scheduler.execution", "lora.directory"})
+  for (const char* name :
+       {"priorities.execution", "scheduler.policy_plugin", "scheduler.policy_arguments", "lora.directory"})
     if (s.name == name) return true;
   return false;
 }

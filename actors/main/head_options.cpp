@@ -2,8 +2,10 @@
 
 #include "main/migration_parts.hpp"
 #include "main/parts.hpp"
+#include "main/policy_plugins.hpp"
 #include "main/scheduling_settings.hpp"
 
+#include <godwit/actors/policy_plugin.hpp>
 #include <godwit/runtime/trace/analysis/labels.hpp>
 
 #include <algorithm>
@@ -23,6 +25,7 @@ actors::frontend_options make_frontend_options(const serve_settings& settings, c
   o.objectives = make_objectives(settings);
   o.objectives_margin = settings.admission.margin;
   o.execution_levels = execution_level_names(settings);
+  actors::use_policies(own_policies_of(settings), o);
   o.log = log.component("frontend");
   return o;
 }

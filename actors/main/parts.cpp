@@ -3,9 +3,11 @@
 #include "main/instance_devices.hpp"
 #include "main/kv_store_options.hpp"
 #include "main/loader.hpp"
+#include "main/policy_plugins.hpp"
 #include "main/scheduling_settings.hpp"
 #include "main/speculation_options.hpp"
 
+#include <godwit/actors/policy_plugin.hpp>
 #include <godwit/gpu/cpu/cpu_device.hpp>
 #include <godwit/gpu/cpu/kv_geometry.hpp>
 #include <godwit/gpu/cuda/kv_geometry.hpp>
@@ -180,6 +182,7 @@ actors::llumlet_options make_llumlet_options(const serve_settings& settings, std
   o.selection.cooldown_ns = std::chrono::nanoseconds(settings.scheduler.move_cooldown).count();
   o.selection.gain_min = settings.scheduler.move_gain;
   o.selection.handoff_least = settings.scheduler.migrate_below;
+  actors::use_policies(own_policies_of(settings), o);
   o.store = make_kv_store(settings);
   o.profile.enabled = settings.priorities.profile;
   o.profile.time_max = settings.priorities.profile_time_max;
@@ -235,6 +238,7 @@ actors::scheduler_options make_scheduler_options(const serve_settings& settings,
   o.levels = execution_levels(settings);
   o.migration_interval = settings.scheduler.migration_interval;
   o.stale_after = settings.scheduler.stale_after;
+  actors::use_policies(own_policies_of(settings), o);
   o.log = log.component("scheduler");
   return o;
 }

@@ -3,6 +3,7 @@
 #include "main/huge_heap.hpp"
 #include "main/number_range.hpp"
 #include "main/plan.hpp"
+#include "main/policy_plugins.hpp"
 #include "main/rate_search.hpp"
 #include "main/signals.hpp"
 #include "main/sim_flags.hpp"
@@ -146,7 +147,9 @@ std::string flags_of(const plan_options& options, const plan_entry& entry) {
   auto out = fmt::format("--instances {}{}{} --llumlet-step-tokens-max {}", options.sim.instances,
                          entry.roles.empty() ? "" : " --roles ", entry.roles, entry.step_tokens);
   const serve_settings usual;
-  if (const auto bundle = find_bundle(options.sim.policy)) { // the simulated policies, where they are not serve's own
+  if (const auto bundle = find_bundle(
+          options.sim.policy,
+          own_policies_of(options.sim.settings))) { // the simulated policies, where they are not serve's own
     if (bundle->dispatch != usual.scheduler.policy) out += " --policy " + bundle->dispatch;
     if (!options.sim.migration_told && bundle->migration != usual.scheduler.migration)
       out += " --migration " + std::string(to_string(bundle->migration));
@@ -225,7 +228,9 @@ make_plan(const plan_options& options, const std::function<void(std::size_t done
     return wrong("a plan is for so many instances: --scaling off");
   if (options.sim.central)
     return wrong("--central-scheduler is nothing that godwit serve could be told; leave it out of a plan");
-  const auto bundle = find_bundle(sim.policy);
+  const auto own = load_own_policies(sim.settings);
+  if (!own) return wrong(own.error());
+  const auto bundle = find_bundle(sim.policy, *own);
   if (!bundle) return wrong("--policy: " + bundle.error());
   const auto migration = sim.migration_told ? sim.settings.scheduler.migration : bundle->migration;
   auto plan = entries_of(options, migration != protocols::migration_policy::never);

@@ -99,7 +99,8 @@ protocols::expected<actors::policy_order, std::string> parse_policies(const std:
     if (sign == std::string::npos || found == switches.end())
       return unexpected("'" + change + "' is none of dispatch=NAME, migration=NAME, scaling=MODE, roles=NAME");
     const auto value = change.substr(sign + 1);
-    if (std::find(found->values.begin(), found->values.end(), value) == found->values.end())
+    const bool may_be_its_own = name == "dispatch" && !value.empty(); // of a plug-in that the head has
+    if (!may_be_its_own && std::find(found->values.begin(), found->values.end(), value) == found->values.end())
       return unexpected("no " + (name == "roles" ? "role" : name) + (name == "scaling" ? " mode" : " policy") +
                         " is called '" + value + "'; there are " + list(found->values));
     if (!(out.*found->field).empty()) return unexpected("'" + name + "' is given twice");

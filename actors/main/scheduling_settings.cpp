@@ -1,11 +1,14 @@
 #include "main/scheduling_settings.hpp"
 
+#include "main/policy_plugins.hpp"
+
 #include <godwit/protocols/policy/dispatch.hpp>
 
 #include <algorithm>
 #include <charconv>
 #include <string_view>
 #include <system_error>
+#include <vector>
 
 namespace godwit::main {
 
@@ -19,7 +22,7 @@ void declare_scheduler(runtime::config::registry& r, serve_settings& s) {
         {.doc = "How requests are dispatched to instances: freeness (the one with the most memory left per running "
                 "request), infaas (least memory in use or asked for), least_requests, power_of_two, round_robin, "
                 "cache_aware (least memory in use or asked for, and prompt to be computed anew) or ttft (the least "
-                "expected time to the first token).",
+                "expected time to the first token); or one of scheduler.policy_plugin.",
          .flag = "--policy"});
   r.add("scheduler.migration", s.scheduler.migration,
         {{"freeness", protocols::migration_policy::freeness},
@@ -86,6 +89,13 @@ void declare_scheduler(runtime::config::registry& r, serve_settings& s) {
                 "good for its instances.",
          .min = 0,
          .max = 1});
+  r.add("scheduler.policy_plugin", s.scheduler.policy_plugin,
+        {.doc = "A shared library with scheduling policies of your own (docs/embedding.md, section 8), whose dispatch "
+                "policies scheduler.policy may name; its other ones are used without a word. Each process loads its "
+                "own. Empty: none.",
+         .flag = "--policy-plugin"});
+  r.add("scheduler.policy_arguments", s.scheduler.policy_arguments,
+        {.doc = "A text for scheduler.policy_plugin, which says what it may be.", .flag = "--policy-arguments"});
 }
 
 void declare_priorities(runtime::config::registry& r, serve_settings& s) {
@@ -162,7 +172,10 @@ void declare_scaling(runtime::config::registry& r, serve_settings& s) {
 }
 
 std::optional<std::string> wrong_with_scheduler(const serve_settings& s) {
-  const auto policies = protocols::dispatcher_names();
+  const auto own = load_own_policies(s);
+  if (!own) return own.error();
+  std::vector<std::string_view> policies = protocols::dispatcher_names();
+  for (const auto& [name, make] : own->dispatchers) policies.push_back(name);
   if (std::find(policies.begin(), policies.end(), s.scheduler.policy) == policies.end()) {
     std::string names;
     for (const auto name : policies) names += (names.empty() ? "" : ", ") + std::string(name);

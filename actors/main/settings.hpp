@@ -101,6 +101,8 @@ struct serve_settings {
     protocols::role_policy roles = protocols::role_policy::fixed;
     std::chrono::milliseconds role_hold{5'000};
     double role_load_min = protocols::role_settings{}.load_min;
+    std::string policy_plugin; // a file; empty: none
+    std::string policy_arguments;
   } scheduler;
   struct {
     std::string execution = "normal=0,high=auto";

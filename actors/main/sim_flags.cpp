@@ -80,6 +80,15 @@ std::string lacks(const sim_options& options, const runtime::config::setting& s)
   return {};
 }
 
+/// As a shell takes it for one word.
+std::string shell_word(const std::string& text) {
+  constexpr std::string_view plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./:,=+-@%";
+  if (!text.empty() && text.find_first_not_of(plain) == std::string::npos) return text;
+  std::string out = "'";
+  for (const char c : text) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return out + "'";
+}
+
 std::string profiles() {
   std::string out;
   for (const auto& name : gpu::sim::profile_names()) out += (out.empty() ? "" : ", ") + name;
@@ -128,7 +137,7 @@ bool sim_flags::gather() {
     if (!simulated(s) || !lacks(options, s).empty())
       of_no_use += (of_no_use.empty() ? "" : ", ") + s.name;
     else if (!records(s)) {
-      options.changed_flags += ' ' + s.flag + ' ' + text;
+      options.changed_flags += ' ' + s.flag + ' ' + shell_word(text);
       options.changed.emplace_back(s.name, std::move(text));
     }
   }
@@ -152,7 +161,8 @@ void add_simulation_flags(CLI::App& command, sim_flags& flags) {
       ->type_name("N")
       ->check(CLI::Range(1U, 65'536U))
       ->capture_default_str();
-  command.add_option("--policy", o.policy, "How requests are scheduled: " + bundle_names())
+  command
+      .add_option("--policy", o.policy, "How requests are scheduled: " + bundle_names() + ", or one of --policy-plugin")
       ->type_name("NAME")
       ->capture_default_str();
   command.add_option("--profile", o.profile, "The device: " + profiles() + ", or a file")

@@ -28,13 +28,19 @@ std::string bundle_names() {
   return out;
 }
 
-protocols::expected<policy_bundle, std::string> find_bundle(std::string_view name) {
+protocols::expected<policy_bundle, std::string> find_bundle(std::string_view name, const protocols::own_policies& own) {
   for (const auto& one : bundles())
     if (one.name == name) return one;
   const auto dispatchers = protocols::dispatcher_names();
   if (std::find(dispatchers.begin(), dispatchers.end(), name) != dispatchers.end())
     return policy_bundle{std::string(name), std::string(name), migration_policy::never, true};
-  return protocols::unexpected("no policy is called '" + std::string(name) + "'; known are " + bundle_names());
+  const bool moves = own.pair || own.move;
+  if (own.dispatchers.contains(name))
+    return policy_bundle{std::string(name), std::string(name),
+                         moves ? migration_policy::freeness : migration_policy::never, true};
+  auto known = bundle_names();
+  for (const auto& [of_plugin, make] : own.dispatchers) known += ", " + of_plugin;
+  return protocols::unexpected("no policy is called '" + std::string(name) + "'; known are " + known);
 }
 
 } // namespace godwit::main

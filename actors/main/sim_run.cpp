@@ -3,6 +3,7 @@
 #include "main/migration_parts.hpp"
 #include "main/output_file.hpp"
 #include "main/parts.hpp"
+#include "main/policy_plugins.hpp"
 #include "main/request_flags.hpp"
 #include "main/scheduling_settings.hpp"
 #include "main/sim_policy.hpp"
@@ -11,6 +12,7 @@
 #include "main/swap_options.hpp"
 #include "main/units.hpp"
 
+#include <godwit/actors/policy_plugin.hpp>
 #include <godwit/gpu/pipeline.hpp>
 #include <godwit/protocols/kv/chunk_name.hpp>
 #include <godwit/protocols/workload/workload.hpp>
@@ -203,7 +205,9 @@ expected<planned_sim, bench_error> plan(const sim_options& options) {
   }
   if (const auto share = options.length_accuracy; share && !(*share >= 0 && *share <= 1))
     return wrong("--length-accuracy is a share from 0 to 1");
-  const auto bundle = find_bundle(options.policy);
+  const auto own = load_own_policies(options.settings);
+  if (!own) return wrong(own.error());
+  const auto bundle = find_bundle(options.policy, *own);
   if (!bundle) return wrong("--policy: " + bundle.error());
   auto device = gpu::sim::open_profile(options.profile);
   if (!device) return wrong("--profile: " + device.error().line);
@@ -447,6 +451,7 @@ actors::node_options sim_node(const serve_settings& settings) {
   n.frontend.objectives = make_objectives(settings);
   n.frontend.objectives_margin = settings.admission.margin;
   n.frontend.execution_levels = names_of(n.scheduler.levels);
+  actors::use_policies(own_policies_of(settings), n.frontend);
   n.frontend.random_seed = 0; // every request brings its own
   n.backoff_min = settings.instances.restart_backoff_min;
   n.backoff_max = settings.instances.restart_backoff_max;

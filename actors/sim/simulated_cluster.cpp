@@ -199,6 +199,10 @@ node_options simulated_cluster::filled_in(node_options node, std::uint32_t conte
     complain("global_scheduler", line);
     if (also) also(line);
   };
+  node.llumlet.on_failure = [this, also = std::move(node.llumlet.on_failure)](std::string_view line) {
+    complain("llumlet", line);
+    if (also) also(line);
+  };
   node.instance.on_layers = [this, also = std::move(node.instance.on_layers)](
                                 protocols::instance_id id, const std::vector<std::uint32_t>& layers, bool moved) {
     layers_.moves += moved ? 1 : 0;

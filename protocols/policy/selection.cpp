@@ -32,6 +32,24 @@ bool may_outgrow(const move_candidate& c, const load_report& source, const load_
   return c.blocks_most > destination.blocks_total && destination.blocks_total < source.blocks_total;
 }
 
+/// Nobody moved it or failed to lately; of what has nothing to copy, or has to leave, only a failure counts.
+bool settled(const move_candidate& c, const load_report& source, const selection_settings& settings) noexcept {
+  if (!c.failed && (source.terminating || c.state != request_state::running)) return true;
+  return c.settled_ns >= settings.cooldown_ns;
+}
+
+/// Whether it can go there and go on there at once.
+bool can_go_on(const move_candidate& c, const load_report& source, const load_report& destination) noexcept {
+  const bool runs = c.state == request_state::running;
+  if (!runs && (!c.head_of_line || destination.waiting > 0 || !(source.terminating || is_stuck(source)))) return false;
+  return !(c.swapped && !source.terminating) && fits(c, destination);
+}
+
+/// Who waits comes first, then who should go rather.
+auto order_of(const move_candidate& c) noexcept {
+  return std::tuple{c.state == request_state::running, c.execution_level, -wide{c.priority}, c.blocks, c.request};
+}
+
 bool has_queue_place(const load_report& load) noexcept {
   return load.waiting_max == 0 || load.waiting < load.waiting_max;
 }
@@ -83,24 +101,13 @@ std::optional<move_choice> choose_move(const std::vector<move_candidate>& candid
                                        const load_report& destination, const selection_settings& settings) {
   if (!destination.ready || destination.terminating) return std::nullopt;
   if (hands_over(source, destination)) return choose_handoff(candidates, source, destination, settings);
-  const auto settled = [&](const move_candidate& c) {
-    if (!c.failed && (source.terminating || c.state != request_state::running)) return true;
-    return c.settled_ns >= settings.cooldown_ns;
-  };
-  // Who waits comes first, then who should go rather.
-  const auto order = [](const move_candidate& c) {
-    return std::tuple{c.state == request_state::running, c.execution_level, -wide{c.priority}, c.blocks, c.request};
-  };
   std::optional<move_choice> best;
   const move_candidate* found = nullptr;
   const move_candidate* head = nullptr;
   for (const auto& c : candidates) {
-    if (!settled(c) || may_outgrow(c, source, destination)) continue;
-    const bool runs = c.state == request_state::running;
+    if (!settled(c, source, settings) || may_outgrow(c, source, destination)) continue;
     if (c.head_of_line) head = &c;
-    if (!runs && (!c.head_of_line || destination.waiting > 0 || !(source.terminating || is_stuck(source)))) continue;
-    if (c.swapped && !source.terminating) continue;
-    if (!fits(c, destination) || (found != nullptr && !(order(c) < order(*found)))) continue;
+    if (!can_go_on(c, source, destination) || (found != nullptr && !(order_of(c) < order_of(*found)))) continue;
     const auto choice = choice_of(c, source, destination);
     if (!source.terminating && !pays(choice, source, settings)) continue;
     best = choice;
@@ -111,6 +118,17 @@ std::optional<move_choice> choose_move(const std::vector<move_candidate>& candid
       head->blocks <= destination.blocks_total && has_memory_left(destination))
     best = choice_of(*head, source, destination);
   return best;
+}
+
+std::vector<possible_move> possible_moves(const std::vector<move_candidate>& candidates, const load_report& source,
+                                          const load_report& destination, const selection_settings& settings) {
+  std::vector<possible_move> out;
+  if (!destination.ready || destination.terminating || hands_over(source, destination)) return out;
+  for (const auto& c : candidates)
+    if (settled(c, source, settings) && !may_outgrow(c, source, destination) && can_go_on(c, source, destination))
+      out.push_back({c, choice_of(c, source, destination)});
+  std::ranges::sort(out, {}, [](const possible_move& m) { return order_of(m.request); });
+  return out;
 }
 
 void account_arrival(load_report& load, const move_choice& moved) noexcept {

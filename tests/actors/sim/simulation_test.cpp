@@ -147,6 +147,67 @@ TEST(Simulation, SaysWhatAPolicyThrewWhereverTheLogGoes) {
   EXPECT_EQ(silent.complaints, logged.complaints);
 }
 
+// Which requests leave a source, for once by another rule.
+TEST(Simulation, AMovePolicyOfOnesOwnChoosesWhatMigrates) {
+  const auto moves_by = [](protocols::move_policy policy) {
+    auto options = small_one();
+    options.cluster.node.llumlet.move = std::move(policy);
+    return simulate(options);
+  };
+  const auto moves = [](const simulation_result& result) {
+    const auto found = result.migrations_committed.find("freeness");
+    return found == result.migrations_committed.end() ? 0U : found->second;
+  };
+  const auto usual = moves_by({});
+  ASSERT_GT(moves(usual), 0U);
+  // The first one that pays by the built-in reckoning is the built-in rule.
+  const auto same = moves_by([](const auto& possible, const auto& source, const auto&) -> std::optional<std::size_t> {
+    const auto gain = 1.0 / std::max<std::uint32_t>(source.running, 1);
+    for (std::size_t i = 0; i < possible.size(); ++i)
+      if (const auto& at = possible[i].outcome;
+          std::min(at.source_after, at.destination_after) >= std::min(at.source_before, at.destination_before) + gain)
+        return i;
+    return std::nullopt;
+  });
+  EXPECT_EQ(same.requests, usual.requests);
+  EXPECT_EQ(moves(moves_by([](const auto&, const auto&, const auto&) { return std::nullopt; })), 0U);
+  std::size_t asked = 0;
+  const auto largest = moves_by([&asked](const auto& possible, const auto&, const auto& destination) {
+    EXPECT_FALSE(possible.empty());
+    EXPECT_TRUE(destination.ready);
+    ++asked;
+    const auto blocks = [](const protocols::possible_move& m) { return m.request.blocks; };
+    return std::optional<std::size_t>(std::ranges::max_element(possible, {}, blocks) - possible.begin());
+  });
+  EXPECT_GT(asked, 0U);
+  EXPECT_NE(largest.requests, usual.requests);
+  EXPECT_EQ(answered(largest), largest.requests.size());
+  EXPECT_TRUE(largest.complaints.empty());
+}
+
+TEST(Simulation, AMovePolicyThatFailsMovesNothingAndIsComplainedOfOnceEach) {
+  auto options = small_one();
+  options.cluster.node.llumlet.move = [](const auto&, const auto&, const auto&) -> std::optional<std::size_t> {
+    throw std::runtime_error("no table");
+  };
+  const auto thrown = simulate(options);
+  options.cluster.node.log_to(runtime::log::logger(std::make_shared<runtime::log::string_backend>(),
+                                                   runtime::log::level_filter(runtime::log::level::error)));
+  EXPECT_EQ(simulate(options).complaints, thrown.complaints);
+  options.cluster.node.llumlet.move = [](const auto& possible, const auto&, const auto&) {
+    return std::optional<std::size_t>(possible.size());
+  };
+  const auto beyond = simulate(options);
+  for (const auto* result : {&thrown, &beyond}) {
+    EXPECT_EQ(answered(*result), result->requests.size());
+    EXPECT_FALSE(result->migrations_committed.contains("freeness"));
+    ASSERT_FALSE(result->complaints.empty());
+    EXPECT_LE(result->complaints.size(), 3U); // instances
+  }
+  EXPECT_NE(thrown.complaints.front().find("no table"), std::string::npos) << thrown.complaints.front();
+  EXPECT_NE(beyond.complaints.front().find("none of the moves"), std::string::npos) << beyond.complaints.front();
+}
+
 TEST(Simulation, WhatWouldBeIgnoredIsTrouble) {
   auto made = small_one();
   made.cluster.node.instance.make_executor = [](protocols::instance_id, const auto&) {};

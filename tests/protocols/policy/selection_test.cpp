@@ -51,6 +51,31 @@ std::uint64_t chosen(const std::vector<move_candidate>& candidates, const load_r
   return choice ? choice->request.value() : 0;
 }
 
+TEST(Selection, PossibleMovesAreThoseItChoosesAmong) {
+  const auto source = load_with(0, 95, 6), destination = load_with(1, 10, 1);
+  auto large = running_of(3, 91), settling = running_of(4, 5), failed = running_of(5, 5), swapped = head_of(7, 2);
+  settling.settled_ns = failed.settled_ns = second_ns;
+  failed.failed = swapped.swapped = true;
+  const std::vector<move_candidate> all{running_of(1, 8), running_of(2, 4), large,  settling,
+                                        failed,           head_of(6, 2),    swapped};
+  const auto ids = [](const std::vector<possible_move>& moves) {
+    std::vector<std::uint64_t> out;
+    for (const auto& m : moves) out.push_back(m.outcome.request.value());
+    return out;
+  };
+  const auto moves = possible_moves(all, source, destination, {});
+  EXPECT_EQ(ids(moves), (std::vector<std::uint64_t>{2, 1})); // the head of line can start at the source
+  EXPECT_EQ(moves.front().outcome.destination_before, freeness(destination));
+  EXPECT_LT(moves.front().outcome.destination_after, moves.front().outcome.destination_before);
+  auto full = source;
+  full.blocks_used = 99;
+  full.queued_blocks = 2;
+  EXPECT_EQ(ids(possible_moves(all, full, destination, {})), (std::vector<std::uint64_t>{6, 2, 1}));
+  auto gone = destination;
+  gone.terminating = true;
+  EXPECT_TRUE(possible_moves(all, full, gone, {}).empty());
+}
+
 // Llumnix section 4.4.3: requests of lower priority and of shorter sequences go first.
 TEST(Selection, LowerExecutionPriorityGoesFirstThenLowerSchedulingPriorityThenFewerBlocks) {
   const auto source = load_with(0, 95, 6), destination = load_with(1, 10, 1);

@@ -6,6 +6,7 @@
 #include <godwit/actors/migration_environment.hpp>
 #include <godwit/protocols/lengths/length_predictor.hpp>
 #include <godwit/protocols/policy/objectives.hpp>
+#include <godwit/protocols/policy/own_policies.hpp>
 #include <godwit/protocols/requests/ownership.hpp>
 #include <godwit/runtime/actor.hpp>
 #include <godwit/runtime/async/counter_random.hpp>
@@ -82,7 +83,7 @@ struct frontend_options {
   std::size_t ended_max = 256;
   /// Makes what says how long answers will be, when the front end starts; whoever orders its queue by that hears it
   /// (planner_settings::queue). Empty: a history_predictor. May give null: nothing is expected.
-  std::function<std::unique_ptr<protocols::length_predictor>()> lengths;
+  protocols::length_predictor_factory lengths;
   /// For seeds that clients do not give. A server gives it runtime::entropy(), once: with the same number it draws the
   /// same answers after each restart. An actor does not draw it itself, so that a simulation stays the same.
   std::uint64_t random_seed = 0;

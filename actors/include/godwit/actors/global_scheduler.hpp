@@ -5,6 +5,7 @@
 #include <godwit/protocols/policy/dispatch.hpp>
 #include <godwit/protocols/policy/dispatch_queue.hpp>
 #include <godwit/protocols/policy/headroom.hpp>
+#include <godwit/protocols/policy/own_policies.hpp>
 #include <godwit/protocols/policy/pairing.hpp>
 #include <godwit/protocols/policy/role_balance.hpp>
 #include <godwit/protocols/policy/scaling.hpp>
@@ -56,28 +57,13 @@ struct scheduler_options {
   std::chrono::nanoseconds stale_after{std::chrono::seconds(1)};
   /// Queries that wait for their decision; of more, the least urgent ones hear that every queue is full.
   std::uint32_t queries_max = 65'536;
-  /// Dispatch policies of one's own beside the built-in ones, by names that these do not have: `policies.dispatch` and
-  /// operators may name them. Each call makes a new one, never null; same calls, same answers, as
-  /// protocols::dispatcher promises. Called once more before it is used, to see that; while one throws, homes dispatch
-  /// without it.
-  std::map<std::string, std::function<std::unique_ptr<protocols::dispatcher>()>, std::less<>> dispatchers;
-  /// In the place of protocols::pair_instances, whose promises it keeps: called once a round, with the policy in force
-  /// (paused: `none`), which it has to heed. It pairs instances; which requests move, and whether any does, each
-  /// source's llumlet decides (llumlet_options::selection). A function of its arguments only; must not throw (then
-  /// nobody is paired in this round, and the log says why). Pairs of an instance with itself, of one that `loads` lacks
-  /// and further ones of a source are left out, and the log says so. Empty: that one.
-  std::function<std::vector<protocols::migration_pair>(const std::vector<protocols::load_report>& loads,
-                                                       const protocols::pairing_settings& settings,
-                                                       std::uint64_t round)>
-      pair;
-  /// In the place of protocols::autoscaler, and asked once a round unless the mode is `off`; `dry` is filled in, and
-  /// `count` is at most `scaling.instances_max`. Goes by the view's time; must not throw (as `pair`). Empty: that one.
-  std::function<std::optional<protocols::scaling_decision>(const protocols::scaling_view& view)> scale;
-  /// In the place of protocols::role_balancer, and asked once a round where the role policy is `balance` and prefill
-  /// instances hand over. Must not throw (as `pair`). Instances that are not there are left out. Empty: that one.
-  std::function<std::vector<protocols::role_decision>(std::int64_t now_ns,
-                                                      const std::vector<protocols::load_report>& loads)>
-      balance;
+  /// Policies of one's own (protocols/policy/own_policies.hpp). `policies.dispatch` and operators may name a dispatcher
+  /// of these; its factory is called once more before it is used, to see that it makes one; while one throws, homes
+  /// dispatch without it. One of the others that throws does nothing in this round, and the log says why.
+  protocols::dispatcher_factories dispatchers;
+  protocols::pair_policy pair;
+  protocols::scale_policy scale;
+  protocols::role_balance_policy balance;
   runtime::handle<node_interface> node; ///< carries out what autoscaling wants, and roles; filled in by the node
   /// Sees every report of every instance, on the scheduler's context; for metrics. Must only store. May be empty.
   std::function<void(const protocols::load_report&)> on_report;

@@ -8,6 +8,7 @@
 #include <godwit/protocols/batching/planner.hpp>
 #include <godwit/protocols/kv/chunk_name.hpp>
 #include <godwit/protocols/kv/sequence_blocks.hpp>
+#include <godwit/protocols/policy/own_policies.hpp>
 #include <godwit/runtime/actor.hpp>
 #include <godwit/runtime/log/logger.hpp>
 
@@ -21,6 +22,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <vector>
 
@@ -71,6 +73,12 @@ struct llumlet_options {
   migration_environment migration;
   protocols::instance_role role = protocols::instance_role::mixed; ///< for whoever dispatches and pairs
   protocols::selection_settings selection;                         ///< of the requests that a mark moves
+  /// In the place of a part of that selection. One that throws moves nothing, and the log says why. Empty: the built-in
+  /// rule.
+  protocols::move_policy move;
+  /// Hears of each failure of it that the log tells, on the llumlet's context. Must only store. Empty: the log alone,
+  /// or the system's report function where the log does not have it.
+  std::function<void(std::string_view)> on_failure;
   headroom_profile_options profile;
   kv_store_settings store; ///< with a fabric, as migrations
   /// KV that is swapped out frees its blocks in portions of this size.
@@ -261,6 +269,11 @@ private:
   /// Whether a mark's work goes on after a move that came to nothing.
   [[nodiscard]] bool goes_on_after(const protocols::migration_report& report);
   [[nodiscard]] std::optional<next_move> choose();
+  [[nodiscard]] std::optional<protocols::move_choice> choose_among(const std::vector<protocols::move_candidate>& some,
+                                                                   const protocols::load_report& here,
+                                                                   const protocols::load_report& there);
+  /// Says why a move_policy failed, unless that was said last.
+  void blame(std::string why);
   void forget_deliveries();
   void drain(const drain_order& order);
   void take_role(protocols::instance_role role);
@@ -378,6 +391,7 @@ private:
   std::optional<mark> mark_;
   std::uint32_t movers_ = 0;      ///< move_marked that run
   std::list<arrival> leaving_;    ///< by mark, and still under way
+  std::string blamed_;            ///< of a move_policy, why it failed last
   std::deque<arrival> delivered_; ///< lately, so that the destination's reports may not count them yet
   bool terminating_ = false;
   bool drained_told_ = false;     ///< since the last order to drain

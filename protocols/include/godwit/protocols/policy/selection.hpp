@@ -68,6 +68,20 @@ struct move_choice {
                                                      const load_report& source, const load_report& destination,
                                                      const selection_settings& settings);
 
+/// A request that can leave a marked source for a destination, and what would come of it.
+struct possible_move {
+  move_candidate request;
+  move_choice outcome;
+};
+
+/// What choose_move chooses among for memory's sake, before it looks at what pays, in the order in which it would take
+/// them: the destination has room for each beside what its own queue demands, none was moved or failed within
+/// `cooldown_ns`, none could grow out of a smaller pool. The head of line only where it cannot start here and can at
+/// once there. Empty where the destination takes nothing, and for what is handed over.
+[[nodiscard]] std::vector<possible_move> possible_moves(const std::vector<move_candidate>& candidates,
+                                                        const load_report& source, const load_report& destination,
+                                                        const selection_settings& settings);
+
 /// Makes of the destination's report what it would say once this request has arrived. For the next choice within one
 /// round.
 void account_arrival(load_report& load, const move_choice& moved) noexcept;
