@@ -12,6 +12,8 @@ constexpr std::size_t remarks_max = 32;
 constexpr std::size_t facts_max = 1000; // of a process
 // What a node of a map and its share of the table take, roughly.
 constexpr std::size_t node_bytes = 96;
+// They take no memory, but whoever reads them time; a file of nothing else ends some day.
+constexpr std::size_t unknown_bytes = 8;
 
 // A process takes any of 0 .. 2^32-1 for its number; so many are enough for any simulation.
 constexpr std::size_t processes_max = std::size_t{1} << 20U;
@@ -56,11 +58,17 @@ std::uint32_t recording_builder::name(std::string_view text) {
 void recording_builder::fact(std::uint32_t process, attribute&& what) {
   auto& facts = made_.processes[process].facts;
   if (!take(sizeof what + what.name.size() + what.value.size())) return;
-  const auto same = std::find_if(facts.begin(), facts.end(), [&](const auto& each) { return each.name == what.name; });
-  if (same != facts.end())
-    *same = std::move(what);
-  else if (facts.size() < facts_max)
+  auto& places = facts_[process];
+  if (const auto same = places.find(what.name); same != places.end()) {
+    facts[same->second] = std::move(what);
+  } else if (facts.size() < facts_max && take(what.name.size() + 2 * node_bytes)) {
+    places.emplace(what.name, static_cast<std::uint32_t>(facts.size()));
     facts.push_back(std::move(what));
+  }
+}
+
+void recording_builder::unknown() noexcept {
+  if (take(unknown_bytes)) ++unknown_;
 }
 
 void recording_builder::actor_name(actor_id actor, std::string&& text) {

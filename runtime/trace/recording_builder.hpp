@@ -24,7 +24,7 @@ public:
   void actor_name(actor_id actor, std::string&& text);
   void add(event&& what);
   /// A record that this version does not know was left out.
-  void unknown() noexcept { ++unknown_; }
+  void unknown() noexcept;
 
   [[nodiscard]] bool full() const noexcept { return full_; }
   [[nodiscard]] std::size_t events() const noexcept { return made_.events.size(); }
@@ -41,13 +41,15 @@ private:
     using is_transparent = void;
     std::size_t operator()(std::string_view text) const noexcept { return std::hash<std::string_view>{}(text); }
   };
+  using numbers_of_names = std::unordered_map<std::string, std::uint32_t, text_hash, std::equal_to<>>;
   /// False: no more.
   [[nodiscard]] bool take(std::size_t bytes) noexcept;
 
   read_limits limits_;
   recording made_;
   std::unordered_map<std::uint64_t, std::uint32_t> processes_;
-  std::unordered_map<std::string, std::uint32_t, text_hash, std::equal_to<>> names_;
+  numbers_of_names names_;
+  std::unordered_map<std::uint32_t, numbers_of_names> facts_; ///< where a process's facts lie, by their names
   std::uint64_t memory_ = 0;
   std::uint64_t unknown_ = 0;
   std::uint64_t remarks_left_out_ = 0;

@@ -136,6 +136,52 @@ TEST(FileLimits, WhatIsMadeToFillTheMemoryIsCutOff) {
   EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(10));
 }
 
+// A few kilobytes that tell one of a thousand facts a million times: each time costs one look, not one at all of them.
+TEST(FileLimits, WhatIsToldAgainAndAgainIsReadSoonAndTheLastTimeCounts) {
+  constexpr int facts = 1000;
+  constexpr std::size_t chunks = 12;
+  dictionary known;
+  known.processes.emplace_back();
+  chunk_encoder encoder(known);
+  encoder.process(0);
+  const std::string alike(200, 'x');
+  const auto tell = [&](int which, std::string value) {
+    encoder.fact(0, {alike + std::to_string(facts + which), std::move(value)});
+  };
+  for (int i = 0; i < facts; ++i) tell(i, "first");
+  while (encoder.size() < format::chunk_raw_max - 1000) tell(facts - 1, "again");
+  tell(facts - 1, "last");
+  tell(facts, "one too many");
+  const std::vector<std::uint8_t> records(encoder.bytes().begin(), encoder.bytes().end());
+  const auto file = streams::file_of(std::vector<std::vector<std::uint8_t>>(chunks, records));
+  const auto begin = std::chrono::steady_clock::now();
+  const auto read = read_bytes(file);
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(10));
+  ASSERT_TRUE(read);
+  EXPECT_EQ(read->processes.front().facts.size(), static_cast<std::size_t>(facts));
+  EXPECT_EQ(read->fact(0, alike + std::to_string(facts)), "first");
+  EXPECT_EQ(read->fact(0, alike + std::to_string(2 * facts - 1)), "last");
+  EXPECT_EQ(read->fact(0, alike + std::to_string(2 * facts)), "");
+}
+
+TEST(FileLimits, RecordsThatNobodyKnowsCountAgainstTheMemory) {
+  constexpr std::size_t count = 100'000;
+  std::vector<std::uint8_t> records;
+  for (std::size_t i = 0; i < count; ++i) records.insert(records.end(), {1, 200}); // of a kind to come
+  read_limits limits;
+  limits.memory_bytes_max = count;
+  const auto read = read_bytes(streams::file_of({records}), limits);
+  ASSERT_TRUE(read);
+  EXPECT_THAT(read->remarks, Contains(HasSubstr("that is the limit")));
+  EXPECT_THAT(read->remarks, Contains(HasSubstr(" records are of kinds that a newer godwit wrote")));
+  EXPECT_FALSE(std::ranges::any_of(
+      read->remarks, [](const auto& remark) { return remark.starts_with(std::to_string(count) + " records"); }));
+  limits.memory_bytes_max = 100 * count;
+  const auto all = read_bytes(streams::file_of({records}), limits);
+  ASSERT_TRUE(all);
+  EXPECT_THAT(all->remarks, Contains(HasSubstr(std::to_string(count) + " records are of kinds")));
+}
+
 // Headers that fit, one after the other, each of a chunk up to the end of the file.
 TEST(FileLimits, AFileOfNothingButHeadersIsGivenUpSoon) {
   std::vector<std::uint8_t> bytes;
