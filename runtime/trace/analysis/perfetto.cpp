@@ -6,6 +6,7 @@
 #include "trace/analysis/starts.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <set>
 #include <tuple>
@@ -13,6 +14,36 @@
 namespace godwit::runtime::trace::analysis {
 
 namespace {
+
+/// Lanes for spans of one name. Each span gets the lowest that is free as it begins, found in O(log lanes): a tree of
+/// minima, whose leaves say until when each lane is busy.
+class busy_lanes {
+public:
+  std::uint32_t take(std::int64_t begin, std::int64_t end) {
+    if (least_[1] > begin) grow();
+    std::size_t at = 1;
+    while (at < lanes()) at = 2 * at + (least_[2 * at] > begin ? 1 : 0);
+    const auto lane = static_cast<std::uint32_t>(at - lanes());
+    least_[at] = end;
+    while ((at /= 2) > 0) least_[at] = std::min(least_[2 * at], least_[2 * at + 1]);
+    return lane;
+  }
+
+private:
+  static constexpr auto unused = std::numeric_limits<std::int64_t>::min();
+  [[nodiscard]] std::size_t lanes() const { return least_.size() / 2; }
+
+  // All of them are busy, so that the new ones' half has the least.
+  void grow() {
+    std::vector<std::int64_t> twice(2 * least_.size(), unused);
+    for (std::size_t from = 1; from < least_.size(); from *= 2) // a row lies behind one of the new half's size
+      std::copy_n(least_.begin() + static_cast<std::ptrdiff_t>(from), from,
+                  twice.begin() + static_cast<std::ptrdiff_t>(2 * from));
+    least_ = std::move(twice);
+  }
+
+  std::vector<std::int64_t> least_ = {unused, unused}; ///< [1] is the root, [i]'s children are [2i] and [2i + 1]
+};
 
 // Format: "Trace Event Format" (Google, docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU).
 class perfetto_writer {
@@ -53,7 +84,7 @@ private:
       if (e.kind == event_kind::delivery) actor_track(e.receiver);
       if (e.kind == event_kind::note) actor_track({e.id.process, e.sender.id});
     }
-    std::map<std::pair<std::uint32_t, std::uint32_t>, std::vector<std::int64_t>> busy_until;
+    std::map<std::pair<std::uint32_t, std::uint32_t>, busy_lanes> lanes;
     std::map<actor_id, std::int64_t> ends;
     for (const auto p : events_) {
       const auto& e = of_[p];
@@ -67,11 +98,7 @@ private:
         at->second = added(from_[p], length(p));
       }
       if (e.kind != event_kind::span) continue;
-      auto& lanes = busy_until[{e.id.process, e.name}];
-      const auto free = std::find_if(lanes.begin(), lanes.end(), [&](auto until) { return until <= of_.begin(p); });
-      const auto lane = static_cast<std::uint32_t>(free - lanes.begin());
-      if (free == lanes.end()) lanes.emplace_back();
-      lanes[lane] = added(of_.begin(p), length(p));
+      const auto lane = lanes[{e.id.process, e.name}].take(of_.begin(p), added(of_.begin(p), length(p)));
       tracks_[p] = lane_track({e.id.process, e.name, lane});
     }
   }

@@ -8,8 +8,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <iterator>
 #include <map>
+#include <random>
 #include <set>
 
 namespace godwit::runtime::trace::analysis {
@@ -138,6 +140,52 @@ TEST(TracePerfetto, LeadsPastTheStartsOfActors) {
 
 TEST(TracePerfetto, HoldsForRandomForests) {
   for (std::uint64_t seed = 1; seed <= 10; ++seed) expect_trace_event_format(support::random_forest(seed));
+}
+
+// Each span lies on the lowest lane that is free as it begins: said here with the search that says it most plainly.
+TEST(TracePerfetto, SpansLieOnTheLowestFreeLane) {
+  std::mt19937_64 random(3);
+  support::trace_builder b;
+  b.process("p");
+  for (int i = 0; i < 3000; ++i) {
+    const auto begin = static_cast<std::int64_t>(random() % 1'000'000);
+    const auto length = static_cast<std::int64_t>(random() % (i % 2 == 0 ? 100'000 : 10));
+    b.span({}, 0, {}, i % 3 == 0 ? "some" : "others", begin, begin + length, {});
+  }
+  const auto r = b.finish();
+  std::map<std::string, std::vector<std::int64_t>> lanes;
+  std::vector<std::string> expected;
+  for (const auto& e : r.events) {
+    auto& until = lanes[r.name_of(e)];
+    const auto free = std::ranges::find_if(until, [&e](auto end) { return end <= e.begin_ns; });
+    const auto lane = free - until.begin();
+    if (free == until.end()) until.emplace_back();
+    until[static_cast<std::size_t>(lane)] = std::max(e.end_ns, e.begin_ns + 1);
+    expected.push_back(r.name_of(e) + (lane > 0 ? " " + std::to_string(lane + 1) : ""));
+  }
+  ASSERT_GT(lanes["others"].size(), 20U) << "not what this test needs";
+  const auto root = json::parse(perfetto(r)).as_object();
+  std::map<std::int64_t, std::string> names;
+  std::vector<std::string> found;
+  for (const auto& value : root.at("traceEvents").as_array()) {
+    const auto& e = value.as_object();
+    if (e.at("name") == "thread_name") names[e.at("tid").as_int64()] = e.at("args").at("name").as_string().c_str();
+    if (e.at("ph") == "X") found.push_back(names[e.at("tid").as_int64()]);
+  }
+  EXPECT_EQ(found, expected);
+}
+
+TEST(TracePerfetto, ManySpansAtOnceAreWrittenSoon) {
+  constexpr std::int64_t count = 300'000;
+  support::trace_builder b;
+  b.process("p");
+  for (std::int64_t i = 0; i < count; ++i) b.span({}, 0, {}, "http.request", i, 2 * count, {});
+  const auto r = b.finish();
+  const index x(r);
+  const auto all = select(x, {});
+  const auto begin = std::chrono::steady_clock::now();
+  to_perfetto(x, all, [](std::string_view) { return true; });
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(10));
 }
 
 TEST(TracePerfetto, StopsWhenTheSinkHasEnough) {
