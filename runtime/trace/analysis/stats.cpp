@@ -94,9 +94,10 @@ recording_stats stats(const index& of, const std::vector<position>& events) {
     a.busy_ns = a.handling_ns.sum;
     a.depth = summarise(std::move(s.depth));
   }
+  // Sums and counts the other way round, and not negated: a sum may be the least that there is.
   std::stable_sort(out.types.begin(), out.types.end(), [](const auto& a, const auto& b) {
-    return std::tuple(a.kind, -a.handling_ns.sum, b.handling_ns.count) <
-           std::tuple(b.kind, -b.handling_ns.sum, a.handling_ns.count);
+    return std::tuple(a.kind, b.handling_ns.sum, b.handling_ns.count) <
+           std::tuple(b.kind, a.handling_ns.sum, a.handling_ns.count);
   });
   std::stable_sort(out.actors.begin(), out.actors.end(), [](const auto& a, const auto& b) {
     return std::pair(a.busy_ns, a.messages) > std::pair(b.busy_ns, b.messages);

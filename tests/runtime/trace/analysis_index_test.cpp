@@ -11,6 +11,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <limits>
 #include <set>
 
 namespace godwit::runtime::trace::analysis {
@@ -273,6 +274,26 @@ TEST(TraceStats, CountMeanAndPercentilesAreThoseOfTheSamples) {
   EXPECT_EQ(s.max, 100);
   EXPECT_EQ(summarise({}).count, 0U);
   EXPECT_EQ(summarise({7}).p99, 7);
+}
+
+// A file may say that something ended long before it began, several times.
+TEST(TraceStats, WhatTookLessThanNothingIsTheLast) {
+  support::trace_builder b;
+  b.process("p");
+  const auto a = b.actor(0, "a");
+  std::vector<event_id> odd;
+  for (int i = 0; i < 3; ++i) odd.push_back(b.deliver({}, {}, a, "odd", 1'000, 10));
+  b.deliver({}, {}, a, "short", 1'000, 10);
+  b.deliver({}, {}, a, "long", 1'000, 1'000);
+  for (const auto each : odd) b.get(each).end_ns = std::numeric_limits<std::int64_t>::min() / 2;
+  const auto r = b.finish();
+  const index x(r);
+  const auto all = stats(x, select(x, {})).types;
+  ASSERT_EQ(all.size(), 3U);
+  EXPECT_EQ(all[0].name, "long");
+  EXPECT_EQ(all[1].name, "short");
+  EXPECT_EQ(all[2].name, "odd");
+  EXPECT_EQ(all[2].handling_ns.sum, std::numeric_limits<std::int64_t>::min());
 }
 
 TEST(TraceStats, BusyTimeIsTheSumOfHandlings) {
