@@ -114,22 +114,32 @@ request_walk::climbed request_walk::guess(std::size_t from, const std::vector<po
   return {};
 }
 
+// Whose step a cause is, or set off. Looked for once: it may have many effects, each of which asks.
+request_walk::whose request_walk::step_of(position cause) {
+  const auto [known, fresh] = steps_.try_emplace(cause, whose::nobodys);
+  if (!fresh) return known->second;
+  auto step = is_step(of_, cause) ? cause : nowhere;
+  for (const auto beside : of_.effects(cause)) {
+    if (step != nowhere) break;
+    if (is_step(of_, beside)) step = beside;
+  }
+  if (step != nowhere) known->second = is_for_others(of_, step, request_.id) ? whose::others : whose::ours;
+  return known->second;
+}
+
 // What an actor got of a step that was for the request: the step's output, or a message upon that. The step itself is
 // beside these, an effect of the order to run it.
-bool request_walk::came_of_its_step(position p) const {
+bool request_walk::came_of_its_step(position p) {
   constexpr int messages_between = 3;
   if (of_[p].kind != event_kind::delivery) return false;
   auto cause = of_.cause(p);
-  for (int i = 0; i < messages_between && cause != nowhere; ++i, cause = of_.cause(cause)) {
-    if (is_step(of_, cause)) return !is_for_others(of_, cause, request_.id);
-    for (const auto beside : of_.effects(cause))
-      if (is_step(of_, beside)) return !is_for_others(of_, beside, request_.id);
-  }
+  for (int i = 0; i < messages_between && cause != nowhere; ++i, cause = of_.cause(cause))
+    if (const auto found = step_of(cause); found != whose::nobodys) return found == whose::ours;
   return false;
 }
 
 // While an actor had the request and `held` had not come yet, steps may have been for it.
-position request_walk::progress(position arrived, position held) const {
+position request_walk::progress(position arrived, position held) {
   for (auto p = held; p-- > arrived;)
     if (of_[p].receiver == of_[held].receiver && of_.begin(p) < of_.begin(held) && came_of_its_step(p)) return p;
   return arrived;

@@ -3,6 +3,7 @@
 #include <godwit/runtime/trace/analysis/requests.hpp>
 
 #include <set>
+#include <unordered_map>
 #include <vector>
 
 namespace godwit::runtime::trace::analysis {
@@ -35,6 +36,8 @@ private:
     position arrived = nowhere; ///< ... since this one brought the request to its actor
   };
 
+  enum class whose : std::uint8_t { nobodys, ours, others };
+
   void look();
   void look_below(position root);
   [[nodiscard]] bool ours(position p) const { return of_.about(p) == request_.id; }
@@ -44,15 +47,17 @@ private:
   [[nodiscard]] bool shared_timer(position p) const;
   [[nodiscard]] climbed climb(position from, std::vector<position>& path) const;
   [[nodiscard]] climbed guess(std::size_t from, const std::vector<position>& path) const;
-  [[nodiscard]] bool came_of_its_step(position p) const;
-  [[nodiscard]] position progress(position arrived, position held) const;
+  [[nodiscard]] whose step_of(position cause);
+  [[nodiscard]] bool came_of_its_step(position p);
+  [[nodiscard]] position progress(position arrived, position held);
   void walk(position last);
 
   const index& of_;
   const model_request& request_;
-  std::vector<position> arrivals_; ///< messages that brought the request to an actor, by time
-  std::vector<position> about_;    ///< all deliveries about it, by time
-  position said_ = nowhere;        ///< the message upon which its home said how it ended
+  std::vector<position> arrivals_;            ///< messages that brought the request to an actor, by time
+  std::vector<position> about_;               ///< all deliveries about it, by time
+  std::unordered_map<position, whose> steps_; ///< what step_of() found
+  position said_ = nowhere;                   ///< the message upon which its home said how it ended
   std::vector<position> events_;
   std::set<position> held_;
   bool whole_ = false;

@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <numeric>
 
 namespace godwit::runtime::trace::analysis {
@@ -177,6 +178,31 @@ TEST(TraceSlow, ShowsATimerAndAMailboxThatWasFull) {
   EXPECT_GT(path.sum(spent::timer), 4'900'000);
   EXPECT_GT(path.sum(spent::queueing), 2'900'000);
   EXPECT_EQ(path.sum(spent::other), 0);
+}
+
+// Whoever waits looks at each of them for a step that it came of, and they have one cause.
+TEST(TraceSlow, EndsSoonWhereOneCauseHasManyEffects) {
+  constexpr std::int64_t count = 100'000;
+  support::trace_builder b;
+  b.process("p");
+  const auto hub = b.actor(0, "hub");
+  const auto llumlet = b.actor(0, "llumlet");
+  const auto frontend = b.actor(0, "frontend");
+  support::sending about;
+  about.request = 9;
+  b.deliver({}, {}, llumlet, "generate_order", 0, 100, about);
+  const auto all = b.deliver({}, {}, hub, "all", 2'000, 100);
+  auto last = all;
+  for (std::int64_t i = 0; i < count; ++i) last = b.deliver(all, hub, llumlet, "news", 4'000 + 200 * i, 100);
+  b.deliver(last, llumlet, frontend, "token_updates", b.end_of(last), 100, about);
+  const auto r = b.finish();
+  const index x(r);
+  const auto begin = std::chrono::steady_clock::now();
+  const auto path = critical_path(x, model_requests(x).front());
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(10));
+  expect_no_hole(x, path);
+  EXPECT_EQ(path.events.size(), 3U);
+  EXPECT_GT(path.sum(spent::held), 100 * count) << "no step was for it";
 }
 
 TEST(TraceSlow, IsIncompleteWhereCausesAreMissing) {
