@@ -107,7 +107,7 @@ void note_dispatch(const dispatch_query& query, const dispatch_decision& chosen,
                                : chosen.stale    ? "none: reports are old, or the policy failed"
                                                  : "none: no instance takes requests");
   }
-  trace::note("decision.dispatch", std::move(out));
+  trace::note("decision.dispatch", std::move(out), query.request.value());
 }
 
 void note_pairing(std::uint64_t round, protocols::migration_policy policy,

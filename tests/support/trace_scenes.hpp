@@ -227,6 +227,51 @@ private:
 
 inline trace::recording served(served_settings s = {}) { return served_scene(s).run(); }
 
+/// Two requests that the scheduler decides upon at once, as the first one's question has it do; their numbers are 1 and
+/// 2.
+inline trace::recording decided_together() {
+  trace_builder b;
+  b.process("p");
+  const auto frontend = b.actor(0, "frontend");
+  const auto scheduler = b.actor(0, "global_scheduler");
+  const auto llumlet = b.actor(0, "llumlet");
+  std::map<std::uint64_t, trace::event_id> submits, queries;
+  const auto said_of = [](std::uint64_t request, trace::message_kind kind) {
+    sending how;
+    how.request = kind == trace::message_kind::answer ? 0 : request;
+    how.wait = request;
+    how.kind = kind;
+    return how;
+  };
+  for (std::uint64_t request : {1U, 2U}) {
+    sending in;
+    in.outside = true;
+    const auto submit = submits[request] =
+        b.deliver({}, {}, frontend, "submit_request", 1'000 * static_cast<std::int64_t>(request), 100, in);
+    b.note(submit, frontend, "request.accepted", b.end_of(submit), {}, request);
+    queries[request] = b.deliver(submit, frontend, scheduler, "dispatch_query", b.end_of(submit), 100,
+                                 said_of(request, trace::message_kind::request));
+  }
+  const auto decide = b.deliver(queries[1], scheduler, scheduler, "decide_queued", b.end_of(queries[1]), 5'000);
+  for (std::uint64_t request : {1U, 2U}) {
+    b.note(decide, scheduler, "decision.dispatch", b.end_of(decide) - 100, {}, request);
+    sending back;
+    back.outside = true;
+    back.kind = trace::message_kind::answer;
+    const auto chosen = b.deliver(decide, {}, scheduler, "local<dispatch_decision>", b.end_of(decide), 100, back);
+    const auto decision = b.deliver(chosen, scheduler, frontend, "dispatch_decision", b.end_of(chosen), 100,
+                                    said_of(request, trace::message_kind::answer));
+    sending about;
+    about.request = request;
+    const auto order = b.deliver(decision, frontend, llumlet, "generate_order", b.end_of(decision), 100, about);
+    b.deliver(order, llumlet, frontend, "token_updates", b.end_of(order), 100, about);
+  }
+  sending alarm; // the front end looks at all deadlines
+  alarm.kind = trace::message_kind::timer;
+  for (const auto& [request, submit] : submits) b.deliver(submit, frontend, frontend, "", 1'000'000, 100, alarm);
+  return b.finish();
+}
+
 /// Actors that send each other messages at random: any forest.
 inline trace::recording random_forest(std::uint64_t seed, std::uint32_t events = 200, std::uint32_t processes = 2) {
   std::mt19937_64 random(seed);

@@ -32,12 +32,13 @@ void request_walk::look() {
     if (e.kind == event_kind::note && of_.source().name_of(e) == "ownership") said_ = of_.cause(p);
     if (e.kind != event_kind::delivery) continue;
     about_.push_back(p);
-    if (is(p, "generate_order") || is(p, "adopt_order")) arrivals_.push_back(p);
+    if (is(p, "generate_order") || is(p, "adopt_order") || is(p, "dispatch_query")) arrivals_.push_back(p);
   }
   std::sort(arrivals_.begin(), arrivals_.end());
 }
 
-// Before it has a number, a request is known by what follows from its HTTP request.
+// Before it has a number, a request is known by what follows from its HTTP request. Whoever asks where it should run
+// says its number since version 0.3.38; before that, the question was found here too.
 void request_walk::look_below(position root) {
   constexpr std::size_t messages_max = 64;
   std::vector<position> todo{root};

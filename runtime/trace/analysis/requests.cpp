@@ -45,18 +45,32 @@ void add_around_step(const index& of, position step, std::vector<position>& out)
   }
 }
 
-/// What comes before a request has a number: it is submitted, and its home asks who should run it.
-void add_beginning(const index& of, position root, std::vector<position>& out) {
+/// What comes before a request has a number: it is submitted, and its home asks who should run it. What its home goes
+/// on to do for all, like looking at deadlines, belongs to it no longer than it lasts.
+void add_beginning(const index& of, position root, std::int64_t last_ns, std::vector<position>& out) {
   constexpr std::size_t events_max = 64;
   std::vector<position> todo{root};
   for (std::size_t i = 0; i < todo.size() && i < events_max; ++i) {
     const auto p = todo[i];
-    if (p != root && of.about(p) != 0) continue;
+    if (p != root && (of.about(p) != 0 || of.begin(p) > last_ns)) continue;
     out.push_back(p);
     if (const auto answer = of.answer(p); answer != nowhere) out.push_back(answer);
     const auto below = of.effects(p);
     todo.insert(todo.end(), below.begin(), below.end());
   }
+}
+
+/// What led to the decision where it should run. A scheduler decides upon all that wait, because of the first one's
+/// question: so up from its own answer, and from what was noted of it, to what is about somebody.
+void add_deciding(const index& of, position p, std::vector<position>& out) {
+  constexpr int causes_max = 16;
+  const std::string_view name = of.source().name_of(of[p]);
+  const auto decided =
+      of[p].kind == event_kind::note ? name == "decision.dispatch" : name.ends_with("dispatch_decision");
+  if (!decided) return;
+  auto cause = of.cause(p);
+  for (int i = 0; i < causes_max && cause != nowhere && of.about(cause) == 0; ++i, cause = of.cause(cause))
+    out.push_back(cause);
 }
 
 /// How the answer ended: "200", and where that was not all there is to say, what else there is. A stream has the status
@@ -197,7 +211,8 @@ std::vector<position> events_of(const index& of, std::uint64_t request) {
     add_submission(of, r);
     root = r.first;
   }
-  add_beginning(of, root, out);
+  for (std::size_t i = 0, own = out.size(); i < own; ++i) add_deciding(of, out[i], out);
+  add_beginning(of, root, last_ns, out);
   for (auto p = first; p < of.size(); ++p) {
     if (of.begin(p) > last_ns) break;
     if (!is_step(of, p) || !names(of[p], request)) continue;

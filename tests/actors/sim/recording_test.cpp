@@ -156,6 +156,32 @@ TEST(SimulationRecording, DecisionsDevicesTransfersAndOwnersAreInIt) {
   }
 }
 
+// What the scheduler saw and chose is asked for by the request's number, and its story tells how it came to that.
+TEST(SimulationRecording, ADispatchIsFoundByItsRequest) {
+  auto options = small(8);
+  const auto recording = std::make_shared<whole_recording>(trace::level::headers);
+  options.cluster.recorder = recording;
+  (void)simulate(std::move(options));
+  const auto all = recording->sorted();
+  const trace::analysis::index index(all);
+  std::size_t dispatched = 0;
+  for (const auto& request : model_requests(index)) {
+    std::map<std::string, std::size_t> there;
+    for (const auto p : events_of(index, request.id)) {
+      const auto& name = all.name_of(index[p]);
+      ++there[name.substr(name.find_last_of(':') + 1)];
+      const auto about = index.about(p);
+      EXPECT_TRUE(about == 0 || about == request.id) << name;
+    }
+    if (there["generate_order"] == 0) continue; // turned away
+    ++dispatched;
+    EXPECT_GE(there["decision.dispatch"], 1U) << request.id;
+    EXPECT_EQ(there["decision.dispatch"], there["dispatch_query"]) << request.id;
+    EXPECT_GE(there["decide_queued"], 1U) << request.id;
+  }
+  EXPECT_GT(dispatched, 100U);
+}
+
 /// Of all requests' time, how much devices and transfers took; and how many paths lack a cause.
 struct time_told {
   double explained = 0;

@@ -12,6 +12,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
 #include <set>
 
 namespace godwit::runtime::trace::analysis {
@@ -101,6 +102,23 @@ TEST(TraceRequests, AllOfARequestsMessagesAreReachedFromItsHttpRequest) {
         continue;
       EXPECT_TRUE(std::binary_search(own.begin(), own.end(), p)) << type;
     }
+  }
+}
+
+// Its answer comes of what the scheduler told itself, which is about nobody, and because of another's question.
+TEST(TraceRequests, HaveTheirOwnDecisionAndNoOthers) {
+  const auto r = support::decided_together();
+  const index x(r);
+  for (const std::uint64_t request : {1U, 2U}) {
+    std::map<std::string, std::size_t> there;
+    for (const auto p : events_of(x, request)) {
+      ++there[r.name_of(x[p])];
+      EXPECT_TRUE(x.about(p) == 0 || x.about(p) == request) << r.name_of(x[p]);
+      EXPECT_NE(x[p].message, message_kind::timer) << "it was over by then";
+    }
+    for (const auto* const name : {"submit_request", "request.accepted", "dispatch_query", "decide_queued",
+                                   "decision.dispatch", "local<dispatch_decision>", "dispatch_decision"})
+      EXPECT_EQ(there[name], 1U) << name << " of " << request;
   }
 }
 

@@ -205,6 +205,25 @@ TEST(TraceSlow, EndsSoonWhereOneCauseHasManyEffects) {
   EXPECT_GT(path.sum(spent::held), 100 * count) << "no step was for it";
 }
 
+// The second of two in the line is decided upon with the first, by what the first one's question set off.
+TEST(TraceSlow, LeadsToARequestsOwnQuestionWhereAnothersSetOffTheDecision) {
+  const auto r = support::decided_together();
+  const index x(r);
+  for (const auto* const id : {"1", "2"}) {
+    const auto path = critical_path(x, *find_request(model_requests(x), id));
+    expect_no_hole(x, path);
+    EXPECT_TRUE(path.whole);
+    std::size_t asked = 0, decided = 0;
+    for (const auto p : path.events) {
+      asked += r.name_of(x[p]) == "dispatch_query" ? 1 : 0;
+      decided += r.name_of(x[p]) == "decide_queued" ? 1 : 0;
+      EXPECT_TRUE(x.about(p) == 0 || x.about(p) == path.request.id);
+    }
+    EXPECT_EQ(asked, 1U) << id;
+    EXPECT_EQ(decided, 1U) << id;
+  }
+}
+
 TEST(TraceSlow, IsIncompleteWhereCausesAreMissing) {
   auto r = support::served({2, 1, 6});
   const auto orders = std::erase_if(r.events, [&](const event& e) { return r.name_of(e).ends_with("generate_order"); });
