@@ -116,8 +116,22 @@ TEST_F(EdgeDebug, WhatIsAskedForIsBounded) {
   record();
   EXPECT_THAT(call("GET", "/debug/recording.json", "last_ms=2500&events=4").body, HasSubstr("\"left_out\":6"));
   call("GET", "/debug/recording.json", "events=0&last_ms=99999999999999");
-  call("GET", "/debug/recording.json", "last_ms=-3&last_ms=x&&=");
-  EXPECT_EQ(asked, (std::vector<std::chrono::nanoseconds>{2500ms, 600s, 10s}));
+  call("GET", "/debug/recording.json", "last_ms=99999999999999999999999&&=");
+  call("GET", "/debug/recording.json", "else=x&last_ms_=x");
+  EXPECT_EQ(asked, (std::vector<std::chrono::nanoseconds>{2500ms, 600s, 600s, 10s}));
+}
+
+TEST_F(EdgeDebug, WhatIsNoNumberIsRefused) {
+  record();
+  for (const std::string wrong : {"abc", "", "-3", "10s", "99999999999999999999999s", "1.5"})
+    for (const std::string name : {"last_ms", "events"}) {
+      const auto refused = call("GET", "/debug/recording.json", "x=1&" + name + "=" + wrong);
+      EXPECT_EQ(refused.status, 400) << name << "=" << wrong;
+      EXPECT_THAT(refused.body, HasSubstr(R"("type":"invalid_request_error")"));
+      EXPECT_THAT(refused.body, HasSubstr(name + " is to be a whole number"));
+    }
+  EXPECT_TRUE(asked.empty());
+  EXPECT_EQ(call("GET", "/debug/recording.json").status, 200) << "and nobody is kept waiting by it";
 }
 
 TEST_F(EdgeDebug, ASecondPageIsToldToComeAgainAndNobodyWaits) {
