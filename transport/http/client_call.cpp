@@ -16,7 +16,40 @@ namespace godwit::transport::http {
 
 namespace {
 namespace beast = boost::beast::http;
+
+std::string words_of(const std::exception_ptr& thrown) {
+  if (!thrown) return "there is no memory for it";
+  try {
+    std::rethrow_exception(thrown);
+  } catch (const std::exception& e) {
+    return e.what();
+  } catch (...) {
+    return "a callback failed";
+  }
 }
+
+} // namespace
+
+/// Ends its call exactly once, since whoever waits for `on_done` may wait for ever: when the coroutine has ended, or,
+/// destroyed, when that has not begun or was given up by Asio. Both for want of memory.
+struct client_call::ending {
+  explicit ending(std::shared_ptr<client_call> call) noexcept : of(std::move(call)) {}
+  ending(ending&&) noexcept = default;
+  ending& operator=(ending&&) = delete;
+  ~ending() {
+    if (!of) return;
+    try {
+      of->done(of->thrown_out(nullptr));
+    } catch (...) { // on_done's own: it has been called
+    }
+  }
+  void operator()(const std::exception_ptr& thrown, failure result) {
+    const auto call = std::exchange(of, nullptr);
+    if (thrown) result = call->thrown_out(thrown);
+    call->done(std::move(result));
+  }
+  std::shared_ptr<client_call> of;
+};
 
 client_call::client_call(executor on, client_lane& lane, const client_settings& settings, client_request request,
                          client_callbacks callbacks)
@@ -26,15 +59,12 @@ client_call::client_call(executor on, client_lane& lane, const client_settings& 
 }
 
 void client_call::start() {
+  auto held = ending(shared_from_this()); // first: what follows may throw
   lane_.calls.insert(this);
   if (lane_.closing) closed_ = client_error_kind::cancelled;
   if (settings_.total_timeout.count() > 0) total_at_ = std::chrono::steady_clock::now() + settings_.total_timeout;
   deadline_.expect([self = shared_from_this()] { self->on_deadline(); });
-  asio::co_spawn(on_, run(), [self = shared_from_this()](std::exception_ptr thrown, failure result) {
-    // A callback that throws is the caller's bug; hiding it would leave the caller waiting for on_done.
-    if (thrown) std::rethrow_exception(thrown);
-    self->done(std::move(result));
-  });
+  asio::co_spawn(on_, run(), std::move(held));
 }
 
 void call_handle::cancel() {
@@ -86,8 +116,17 @@ client_error client_call::failed(client_error_kind kind, const error_code& ec) c
   return fail(kind, ec.message());
 }
 
+client_error client_call::thrown_out(const std::exception_ptr& thrown) const noexcept {
+  try {
+    return fail(client_error_kind::protocol, words_of(thrown));
+  } catch (const std::exception&) {
+    return {client_error_kind::protocol, "no memory"}; // which lies in the string itself
+  }
+}
+
 void client_call::done(failure result) {
   deadline_.cancel();
+  if (looking_) lane_.names.forget(looking_->number); // it was given up
   if (stream_) stream_->close();
   lane_.calls.erase(this);
   end_handle(); // after this no other thread reaches us

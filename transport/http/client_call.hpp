@@ -14,6 +14,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -76,6 +77,8 @@ private:
     runtime::async::name_resolver::answer found{std::vector<runtime::async::socket_address>()};
   };
 
+  struct ending;
+
   awaitable<failure> run();
   awaitable<failure> connect();
   awaitable<failure> resolve(std::vector<tcp::endpoint>& found);
@@ -93,6 +96,8 @@ private:
   void done(failure result);
   void end_handle();
   [[nodiscard]] client_error fail(client_error_kind kind, const std::string& what) const;
+  /// Of what a callback threw, or the call itself for want of memory. Null: it was given up.
+  [[nodiscard]] client_error thrown_out(const std::exception_ptr& thrown) const noexcept;
   /// What an operation's error means, now that it has failed.
   [[nodiscard]] client_error failed(client_error_kind kind, const error_code& ec) const;
 

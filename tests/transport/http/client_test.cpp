@@ -10,6 +10,8 @@
 #include <functional>
 #include <future>
 #include <iterator>
+#include <memory>
+#include <stdexcept>
 
 namespace godwit::transport::http::test {
 namespace {
@@ -232,6 +234,37 @@ TEST(HttpClient, FiveHundredCallsAtOnceAllComplete) {
   }
   ASSERT_EQ(all.get_future().wait_for(20s), std::future_status::ready);
   EXPECT_EQ(failed, 0);
+}
+
+// Whoever waits for on_done would wait for ever.
+TEST(HttpClient, ACallbackThatThrowsEndsItsCallWithAnError) {
+  auto s = echo_server();
+  auto c = client();
+  for (const auto of_head : {true, false}) {
+    SCOPED_TRACE(of_head ? "on_head" : "on_data");
+    auto ends = std::make_shared<std::atomic<int>>(0);
+    auto problem = std::make_shared<std::promise<std::optional<client_error>>>();
+    auto callbacks = client_callbacks();
+    if (of_head)
+      callbacks.on_head = [](int, const headers&) { throw std::runtime_error("as asked"); };
+    else
+      callbacks.on_data = [](std::string_view) { throw std::runtime_error("as asked"); };
+    callbacks.on_done = [ends, problem](std::optional<client_error> e) {
+      if (++*ends == 1) problem->set_value(std::move(e));
+    };
+    (void)c.send(post_to(s.url("/echo"), "x"), std::move(callbacks));
+    auto told = problem->get_future();
+    ASSERT_EQ(told.wait_for(5s), std::future_status::ready);
+    const auto e = told.get();
+    ASSERT_TRUE(e.has_value());
+    EXPECT_EQ(e->kind, client_error_kind::protocol);
+    EXPECT_EQ(e->message, "127.0.0.1:" + std::to_string(s.port()) + ": as asked");
+    EXPECT_TRUE(eventually([&] { return s.get_server().stats().connections == 0; })) << "it is kept";
+    const auto next = c.fetch(post_to(s.url("/echo"), "y"));
+    ASSERT_TRUE(std::holds_alternative<client_answer>(next)) << error_of(next).message;
+    EXPECT_EQ(std::get<client_answer>(next).body, "POST  y");
+    EXPECT_EQ(*ends, 1);
+  }
 }
 
 TEST(HttpClient, ABadUrlIsAnErrorValue) {

@@ -52,7 +52,8 @@ struct client_error {
   std::string message; ///< one line that names the endpoint
 };
 
-/// All are called on one I/O thread of the client, in order, and must not block. None is called within `send`.
+/// All are called on one I/O thread of the client, in order, and must not block. None is called within `send`. What one
+/// throws ends the call with an error of the kind `protocol`.
 struct client_callbacks {
   std::function<void(int status, const headers& fields)> on_head; ///< once, without the 1xx answers
   std::function<void(std::string_view bytes)> on_data;            ///< the body as it comes
