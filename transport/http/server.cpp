@@ -165,7 +165,15 @@ void server::impl::admit(lane& chosen, socket s) {
   if (ec) return; // it has gone already
   if (!core_->addresses.enter(made.peer.address(), settings.connections_per_address_max))
     return turn_away(std::move(made), session::refusal::full_address);
-  if (core_->connections.load() >= settings.connections_max) return replace_idle(std::move(made));
+  if (core_->connections.load() >= settings.connections_max) {
+    const auto from = made.peer.address();
+    try {
+      return replace_idle(std::move(made));
+    } catch (const std::exception&) { // out of memory
+      core_->addresses.leave(from);
+      throw;
+    }
+  }
   core_->connections.fetch_add(1); // by this thread alone
   let_in(std::move(made));
 }

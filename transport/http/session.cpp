@@ -10,25 +10,47 @@ session::session(socket s, std::shared_ptr<ssl::context> tls, const tcp::endpoin
       event_(connection_.get().get_executor()), deadline_(connection_.get().get_executor()), peer_(to_string(peer)),
       refuse_(refuse) {}
 
+/// Ends its session when the coroutine has ended, or, destroyed, when that has not begun or was given up by Asio. Both
+/// for want of memory.
+struct session::ending {
+  explicit ending(std::shared_ptr<session> s) noexcept : of(std::move(s)) {}
+  ending(ending&&) noexcept = default;
+  ending& operator=(ending&&) = delete;
+  ~ending() {
+    if (of) of->end();
+  }
+  void operator()(const std::exception_ptr&) { std::exchange(of, nullptr)->end(); }
+  std::shared_ptr<session> of;
+};
+
 void session::start() {
+  auto held = ending(shared_from_this()); // first: what follows may throw
   around_.sessions.insert(this);
   deadline_.expect([self = shared_from_this()] { self->on_deadline(); });
   auto ec = error_code();
   // A token must not wait for the acknowledgement of the one before.
   connection_.get().set_option(tcp::no_delay(true), ec);
-  asio::co_spawn(connection_.get().get_executor(), run(), [self = shared_from_this()](std::exception_ptr) {
-    self->abort();
-    if (self->answer_) self->answer_->gone();
-    (void)self->count_body(0);
-    self->deadline_.cancel();
-    self->set_idle(false);
-    self->set_writing(false);
-    self->around_.sessions.erase(self.get());
-    if (self->refuse_ == refusal::none) self->core_->addresses.leave(self->from_);
-    if (!self->makes_way_) // else another one has its place
-      (self->refuse_ == refusal::none ? self->core_->connections : self->core_->refusing).fetch_sub(1);
-    self->core_->drained();
-  });
+  asio::co_spawn(connection_.get().get_executor(), run(), std::move(held));
+}
+
+void session::end() noexcept {
+  abort();
+  try {
+    if (answer_) answer_->gone();
+  } catch (...) { // of whoever was told
+  }
+  (void)count_body(0);
+  deadline_.cancel();
+  set_idle(false);
+  set_writing(false);
+  around_.sessions.erase(this);
+  if (refuse_ == refusal::none) core_->addresses.leave(from_);
+  if (!makes_way_) // else another one has its place
+    (refuse_ == refusal::none ? core_->connections : core_->refusing).fetch_sub(1);
+  try {
+    core_->drained();
+  } catch (...) { // likewise
+  }
 }
 
 awaitable<> session::run() {
@@ -270,9 +292,13 @@ bool session::count_body(std::size_t now) {
   return now == 0 || all <= core_->settings.bodies_bytes_max;
 }
 
-void session::drop(const std::string& why) {
-  if (!aborted_ && core_->settings.on_dropped) core_->settings.on_dropped(peer_, why);
+void session::drop(std::string_view why) noexcept {
+  const auto to_tell = !aborted_ && core_->settings.on_dropped;
   abort();
+  try {
+    if (to_tell) core_->settings.on_dropped(peer_, std::string(why));
+  } catch (...) { // no memory for the log's line
+  }
 }
 
 void session::abort() {

@@ -19,6 +19,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <unordered_set>
 
 namespace godwit::transport::http {
@@ -67,7 +68,11 @@ private:
     answer_form form;
   };
 
+  struct ending;
+
   awaitable<> run();
+  /// Gives back what it has of the server; once.
+  void end() noexcept;
   awaitable<bool> shake_hands();
   /// Nothing: the connection has to be closed; what there was to say has been said.
   awaitable<std::optional<incoming>> read_request();
@@ -93,7 +98,8 @@ private:
   void received(error_code ec, std::string_view bytes);
   /// Bodies that are being received have so many bytes more. False: that is too much.
   [[nodiscard]] bool count_body(std::size_t now);
-  void drop(const std::string& why);
+  /// Closes, and says why where it can.
+  void drop(std::string_view why) noexcept;
   void set_idle(bool now);
   void set_writing(bool now);
   /// The client has taken so many bytes of what is being written.
