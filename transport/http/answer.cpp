@@ -18,8 +18,8 @@ bool answer::keep_alive_locked() const {
 
 void answer::wake_locked() {
   if (woken_ || !wake_) return;
-  woken_ = true;
   wake_();
+  woken_ = true;
 }
 
 void answer::count_locked() {
@@ -29,14 +29,14 @@ void answer::count_locked() {
 }
 
 // In the functions below what `gone_` owns is destroyed after the lock is released: it may own the exchange, whose
-// destructor comes back here.
+// destructor comes back here. What may throw, for want of memory, comes before what it is said to have done.
 
 void answer::respond(const response& r) {
   auto release = std::function<void()>();
   const auto lock = std::lock_guard(mutex_);
   if (phase_ != phase::waiting) return;
-  phase_ = phase::complete;
   queued_ = serialize(r, form_, keep_alive_locked());
+  phase_ = phase::complete;
   count_locked();
   release.swap(gone_);
   wake_locked();
@@ -45,10 +45,10 @@ void answer::respond(const response& r) {
 void answer::begin_stream(int status, const headers& fields) {
   const auto lock = std::lock_guard(mutex_);
   if (phase_ != phase::waiting) return;
-  phase_ = phase::streaming;
   silent_ = form_.head || bodiless(status);
   close_delimited_ = form_.version < 11 && !silent_;
   queued_ = serialize_stream_head(status, fields, form_, keep_alive_locked());
+  phase_ = phase::streaming;
   count_locked();
   wake_locked();
 }
@@ -86,8 +86,8 @@ void answer::finish() {
   auto release = std::function<void()>();
   const auto lock = std::lock_guard(mutex_);
   if (phase_ != phase::streaming) return;
-  phase_ = phase::complete;
   if (!close_delimited_ && !silent_) queued_.append(last_chunk);
+  phase_ = phase::complete;
   count_locked();
   release.swap(gone_);
   wake_locked();
@@ -124,7 +124,10 @@ void answer::abandon() {
   phase_ = whole ? phase::complete : phase::broken;
   if (!whole) woken_ = false;
   release.swap(gone_);
-  wake_locked();
+  try {
+    wake_locked();
+  } catch (const std::exception&) { // a destructor calls this; the client's end, or another event, wakes the session
+  }
 }
 
 void answer::keep_alive_every(std::chrono::milliseconds interval, std::string bytes) {
