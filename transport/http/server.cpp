@@ -6,7 +6,12 @@
 #include <boost/asio/ip/v6_only.hpp>
 
 #include <algorithm>
+#include <chrono>
+#include <exception>
 #include <future>
+#include <memory>
+#include <thread>
+#include <utility>
 
 namespace godwit::transport::http {
 
@@ -16,6 +21,9 @@ using acceptor = asio::basic_socket_acceptor<tcp, executor>;
 
 // Connections being told 503 at one time; beyond it they are closed without a word.
 constexpr std::uint64_t refusing_max = 256;
+
+// Where nothing can be accepted, for want of file descriptors or memory. Trying again at once would only burn a core.
+constexpr std::chrono::milliseconds accept_pause{20};
 
 listen_error cannot_listen(const std::string& host, std::uint16_t port, const error_code& ec) {
   const auto name = host.find(':') == std::string::npos ? host : "[" + host + "]";
@@ -69,7 +77,11 @@ private:
     worker thread;                         // after the sessions: its end is the end of those who touch them
   };
 
+  /// Belongs to the coroutine that accepts.
+  struct accepting;
+  void start_accepting(const std::shared_ptr<acceptor>& a);
   awaitable<> accept(std::shared_ptr<acceptor> a);
+  void accept_again(const std::shared_ptr<acceptor>& a) noexcept;
   /// A connection that has not begun yet, and the thread that it is to have.
   struct newcomer {
     lane* chosen;
@@ -125,24 +137,61 @@ std::optional<listen_error> server::impl::listen(const std::string& host, std::u
   if (opened.empty() || first_error == asio::error::address_in_use) return cannot_listen(host, port, first_error);
   auto none = std::uint16_t{0};
   port_.compare_exchange_strong(none, chosen);
-  asio::post(on, [this, on, opened] {
+  asio::post(on, [this, opened] {
     for (const auto& a : opened) {
       if (core_->draining.load()) return;
       acceptors_.push_back(a);
-      asio::co_spawn(on, accept(a), asio::detached);
+      start_accepting(a);
     }
   });
   return std::nullopt;
 }
 
+/// Where the coroutine throws, or is given up by Asio, for which `accept` sees no exception, another one begins: a
+/// listening socket from which nobody accepts looks like a server that hangs. Destroyed, it was not told of an end.
+struct server::impl::accepting {
+  accepting(impl* server, std::shared_ptr<acceptor> a) noexcept : of(server), from(std::move(a)) {}
+  accepting(accepting&&) noexcept = default;
+  accepting& operator=(accepting&&) = delete;
+  ~accepting() {
+    if (from) of->accept_again(from);
+  }
+  void operator()(const std::exception_ptr& thrown) noexcept {
+    if (!thrown) from.reset(); // it was closed
+  }
+  impl* of;
+  std::shared_ptr<acceptor> from;
+};
+
+void server::impl::start_accepting(const std::shared_ptr<acceptor>& a) {
+  auto held = accepting(this, a); // first: what follows may throw
+  asio::co_spawn(a->get_executor(), accept(a), std::move(held));
+}
+
+// After a pause, so that it is no loop while memory stays short. A server that is being destroyed has stopped.
+void server::impl::accept_again(const std::shared_ptr<acceptor>& a) noexcept {
+  while (!core_->draining.load()) {
+    try {
+      const auto pause = std::make_shared<timer>(a->get_executor(), accept_pause);
+      pause->async_wait([this, a, pause](error_code) {
+        if (!core_->draining.load()) start_accepting(a);
+      });
+      return;
+    } catch (const std::exception&) { // nor can anything else go on here
+      std::this_thread::sleep_for(accept_pause);
+    }
+  }
+}
+
 awaitable<> server::impl::accept(std::shared_ptr<acceptor> a) {
   auto pause = timer(a->get_executor());
   while (a->is_open()) {
-    auto& chosen = *lanes_[next_++ % lanes_.size()];
-    auto [ec, accepted] = co_await a->async_accept(chosen.thread.get(), as_value);
-    if (core_->draining.load()) break;
-    auto admitted = !ec;
+    auto admitted = false;
     try {
+      auto& chosen = *lanes_[next_++ % lanes_.size()];
+      auto [ec, accepted] = co_await a->async_accept(chosen.thread.get(), as_value);
+      if (core_->draining.load()) break;
+      admitted = !ec;
       if (admitted) admit(chosen, std::move(accepted));
       if (ec == asio::error::no_descriptors || ec == boost::system::errc::too_many_files_open_in_system)
         close_longest_idle();
@@ -150,8 +199,7 @@ awaitable<> server::impl::accept(std::shared_ptr<acceptor> a) {
       admitted = false;
     }
     if (!admitted) {
-      // Out of file descriptors, most likely. Trying again at once would only burn a core.
-      pause.expires_after(std::chrono::milliseconds(20));
+      pause.expires_after(accept_pause);
       co_await pause.async_wait(as_value);
     }
   }

@@ -20,6 +20,49 @@ namespace {
 
 constexpr std::uint32_t allocations_max = 10'000; // of a request, by far
 
+std::uint32_t number_in(const std::string& text) { return static_cast<std::uint32_t>(std::stoul(text)); }
+
+/// Answers with the request's body; a query arms the failure of an allocation on the server's only thread.
+void answer_or_arm(const request& wanted, const std::shared_ptr<exchange>& e) {
+  auto said = response();
+  said.body = "<" + wanted.body + ">";
+  if (!wanted.query.empty()) fail_an_allocation(number_in(wanted.query));
+  e->respond(std::move(said));
+}
+
+bool answers_at(std::uint16_t port) {
+  auto c = raw_socket(port);
+  return c.send(post("/", "ping")) && c.read_until("<ping>", 500ms).find("<ping>") != std::string::npos;
+}
+
+/// A connection comes, is served and goes, and the allocation that fails is one of what that takes.
+bool fails_once(server& s, std::uint32_t after) {
+  const auto before = failed_allocations();
+  auto armed = raw_socket(s.local_port());
+  armed.send(get("/?" + std::to_string(after)));
+  EXPECT_TRUE(!armed.read_until("\r\n\r\n", 2s).empty() || armed.closed()) << "neither an answer nor its end";
+  (void)answers_at(s.local_port());
+  return failed_allocations() != before;
+}
+
+TEST(HttpShortMemory, AServerGoesOnAndEachPlaceComesBack) {
+  auto failed = true;
+  for (auto after = std::uint32_t{0}; failed && after < allocations_max; ++after) {
+    SCOPED_TRACE(after);
+    auto settings = server_settings();
+    settings.threads = 1;
+    settings.connections_max = settings.connections_per_address_max = 4;
+    auto s = server(settings, answer_or_arm);
+    ASSERT_FALSE(s.listen("127.0.0.1", 0).has_value());
+    failed = fails_once(s, after);
+    for (int i = 0; i < 6; ++i) ASSERT_TRUE(eventually([&] { return answers_at(s.local_port()); })) << i;
+    ASSERT_TRUE(eventually([&] { return s.stats().connections == 0; })) << s.stats().connections;
+    ASSERT_EQ(s.stats().exchanges, 0U);
+    s.drain({}); // looks at all connections that it knows
+  }
+  EXPECT_FALSE(failed);
+}
+
 TEST(HttpShortMemory, ACallOfAClientEndsExactlyOnce) {
   auto s = echo_server();
   auto failed = true;
