@@ -75,10 +75,10 @@ awaitable<> session::run() {
 
 awaitable<bool> session::shake_hands() {
   only_ends_ = greets_ = true;
-  deadline_.in(core_->settings.header_timeout);
+  expect_within(core_->settings.header_timeout);
   const auto done = co_await connection_.shake_hands();
   greets_ = false;
-  deadline_.none();
+  expect_nothing();
   only_ends_ = false;
   if (!done) {
     core_->handshakes_failed_total.fetch_add(1, std::memory_order_relaxed);
@@ -167,8 +167,7 @@ awaitable<bool> session::reject(response answer) {
 // Closing a socket with unread input resets the connection, and the reset may overtake the answer. So the client gets
 // the end of our stream first and some time to see it.
 awaitable<> session::linger() {
-  late_ = false;
-  deadline_.in(std::chrono::seconds(1));
+  expect_within(std::chrono::seconds(1));
   only_ends_ = connection_.encrypted();
   const auto ended = co_await connection_.end();
   only_ends_ = false;
@@ -299,6 +298,16 @@ void session::drop(std::string_view why) noexcept {
     if (to_tell) core_->settings.on_dropped(peer_, std::string(why));
   } catch (...) { // no memory for the log's line
   }
+}
+
+void session::expect_within(std::chrono::milliseconds d) {
+  late_ = false;
+  deadline_.in(d);
+}
+
+void session::expect_nothing() noexcept {
+  late_ = false;
+  deadline_.none();
 }
 
 void session::abort() {

@@ -100,6 +100,9 @@ private:
   [[nodiscard]] bool count_body(std::size_t now);
   /// Closes, and says why where it can.
   void drop(std::string_view why) noexcept;
+  /// What is awaited now: a deadline that has passed was of what was awaited before.
+  void expect_within(std::chrono::milliseconds d);
+  void expect_nothing() noexcept;
   void set_idle(bool now);
   void set_writing(bool now);
   /// The client has taken so many bytes of what is being written.

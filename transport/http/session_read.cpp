@@ -90,15 +90,14 @@ std::string explain(const error_code& ec, const server_settings& s) {
 awaitable<bool> session::read_header(parser& p) {
   if (in_.size() == 0 && in_.capacity() > kept_bytes_max) in_.shrink_to_fit();
   if (core_->draining.load(std::memory_order_relaxed) && in_.size() == 0) co_return false;
-  late_ = false;
-  deadline_.in(core_->settings.idle_timeout);
+  expect_within(core_->settings.idle_timeout);
   if (in_.size() == 0) {
     set_idle(true);
     const auto some = co_await more();
     set_idle(false);
     if (!some) co_return false;
   }
-  deadline_.in(core_->settings.header_timeout);
+  expect_within(core_->settings.header_timeout);
   auto begun = false;
   auto taken = std::size_t{0}; // the parser's own limit forgets the lines that it has taken
   while (!p.is_header_done()) {
@@ -131,7 +130,7 @@ awaitable<bool> session::read_header(parser& p) {
 }
 
 awaitable<bool> session::read_body(parser& p) {
-  deadline_.in(core_->settings.body_timeout);
+  expect_within(core_->settings.body_timeout);
   p.eager(true);
   while (!p.is_done()) {
     auto ec = error_code();
@@ -202,7 +201,7 @@ awaitable<std::optional<session::incoming>> session::read_request() {
   }
   const auto has_body = co_await read_body(p);
   if (!has_body) co_return std::nullopt;
-  deadline_.none();
+  expect_nothing();
 
   out.wanted.body = std::move(p.release().body());
   out.wanted.peer = peer_;

@@ -173,6 +173,51 @@ TEST(HttpConnections, AReaderThatTakesNothingIsCutOffInTime) {
   EXPECT_EQ(s.get_server().stats().slow_readers_total, 1U);
 }
 
+// The thread is kept busy, so that it finds what has come and the deadline that has passed at one time.
+TEST(HttpConnections, WhatComesAsItsDeadlinePassesHasComeInTime) {
+  struct in_parts {
+    const char* name;
+    std::string before, meanwhile, after;
+  };
+  const auto line = std::string("POST /echo HTTP/1.1\r\n");
+  const auto rest = std::string("Host: t\r\nContent-Length: 4\r\n\r\n");
+  for (const auto& parts : {in_parts{"a head begins", "", line, rest + "ping"},
+                            in_parts{"a head ends", line, rest, "ping"}, // and its body has a deadline of its own
+                            in_parts{"a body ends", line + rest + "pi", "ng", ""},
+                            in_parts{"a request comes whole", "", line + rest + "ping", ""}}) {
+    SCOPED_TRACE(parts.name);
+    auto busy = std::promise<void>(), go = std::promise<void>();
+    auto settings = server_settings();
+    settings.threads = 1;
+    settings.idle_timeout = settings.header_timeout = settings.body_timeout = 500ms;
+    auto s = server(settings, [&](const request& wanted, const std::shared_ptr<exchange>& e) {
+      if (wanted.target == "/wait") {
+        busy.set_value();
+        go.get_future().wait();
+      }
+      auto said = response();
+      said.body = "<" + wanted.body + ">";
+      e->respond(std::move(said));
+    });
+    ASSERT_FALSE(s.listen("127.0.0.1", 0).has_value());
+    auto c = raw_socket(s.local_port()), other = raw_socket(s.local_port());
+    c.send(parts.before);
+    ASSERT_TRUE(eventually([&] { return s.stats().connections == 2; }));
+    std::this_thread::sleep_for(50ms); // for what came before
+    other.send(get("/wait"));
+    busy.get_future().wait();
+    c.send(parts.meanwhile);
+    std::this_thread::sleep_for(600ms);
+    go.set_value();
+    other.read_until("<>"); // it has looked at both
+    c.send(parts.after);
+    EXPECT_THAT(c.read_until("<ping>"), StartsWith("HTTP/1.1 200"));
+    c.forget();
+    c.send(post("/echo", "pong"));
+    EXPECT_THAT(c.read_until("<pong>"), StartsWith("HTTP/1.1 200")) << "the connection was to go on";
+  }
+}
+
 TEST(HttpConnections, MoreThanAllowedAreToldSo) {
   auto settings = server_settings();
   settings.connections_max = 2;
