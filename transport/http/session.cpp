@@ -204,7 +204,7 @@ std::optional<std::size_t> session::send_now(std::string_view bytes) {
 awaitable<bool> session::send_rest(std::string_view bytes) {
   set_writing(true);
   around_.make_room();
-  deadline_.in(core_->settings.write_timeout);
+  deadline_.in(core_->settings.write_timeout); // for all of them: bytes that are taken do not renew it
   auto failed = false;
   while (!failed && !bytes.empty()) {
     const auto [ec, n] = co_await connection_.write_some(bytes);
@@ -263,7 +263,7 @@ void session::on_deadline() {
   late_ = true;
   if (writes_) {
     core_->slow_readers_total.fetch_add(1, std::memory_order_relaxed);
-    drop("it read nothing for http.write_timeout");
+    drop("it did not take all of a write within http.write_timeout");
   }
   if (only_ends_) abort();
   signal();

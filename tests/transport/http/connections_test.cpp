@@ -173,6 +173,27 @@ TEST(HttpConnections, AReaderThatTakesNothingIsCutOffInTime) {
   EXPECT_EQ(s.get_server().stats().slow_readers_total, 1U);
 }
 
+// The log is to tell one that takes nothing from one that takes little at a time: this is said of both.
+TEST(HttpConnections, AReaderThatIsTooSlowIsToldOfInTrueWords) {
+  auto settings = server_settings();
+  settings.write_timeout = 300ms;
+  settings.queued_bytes_max = 64 * 1024 * 1024;
+  auto why = std::promise<std::string>();
+  settings.on_dropped = [&](const std::string&, const std::string& said) { why.set_value(said); };
+  auto s = echo_server(settings);
+  auto c = raw_socket(s.port(), 4096);
+  c.send(get("/hold"));
+  auto e = s.held();
+  e->begin_stream(200, {});
+  e->write(std::string(32 * 1024 * 1024, 'z'));
+  auto dropped = why.get_future();
+  for (int i = 0; i < 500 && dropped.wait_for(10ms) != std::future_status::ready; ++i) {
+    (void)c.read_until("z", 10ms);
+    c.forget();
+  }
+  EXPECT_EQ(dropped.get(), "it did not take all of a write within http.write_timeout");
+}
+
 // The thread is kept busy, so that it finds what has come and the deadline that has passed at one time.
 TEST(HttpConnections, WhatComesAsItsDeadlinePassesHasComeInTime) {
   struct in_parts {
