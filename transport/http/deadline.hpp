@@ -3,6 +3,7 @@
 #include "http/asio.hpp"
 
 #include <chrono>
+#include <exception>
 #include <functional>
 
 namespace godwit::transport::http {
@@ -28,18 +29,22 @@ public:
 
 private:
   void arm() {
-    armed_ = true;
-    armed_at_ = at_;
+    armed_ = false; // where there is no memory for the wait
     timer_.expires_at(at_);
     // Moving the timer cancels the wait before it, whose handler then sees an error.
     timer_.async_wait([this, keep = expired_](error_code ec) {
       if (ec) return;
       armed_ = false;
       if (at_ == clock::time_point::max() || !keep) return;
-      if (clock::now() < at_) return arm();
+      if (clock::now() < at_) try {
+          return arm();
+        } catch (const std::exception&) { // it has passed, since nobody would see it pass
+        }
       none();
       keep();
     });
+    armed_ = true;
+    armed_at_ = at_;
   }
 
   timer timer_;
