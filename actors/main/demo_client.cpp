@@ -55,15 +55,26 @@ struct demo_round::stream {
     const auto& object = parsed.as_object();
     if (const auto* error = object.if_contains("error")) answer->error = boost::json::serialize(*error);
     if (const auto* usage = object.if_contains("usage"); usage != nullptr && usage->is_object())
-      answer->tokens = static_cast<std::uint32_t>(usage->at("completion_tokens").to_number<std::uint64_t>());
+      count(usage->as_object());
     const auto* choices = object.if_contains("choices");
     if (choices == nullptr || !choices->is_array() || choices->as_array().empty()) return {};
+    if (!choices->as_array().front().is_object()) {
+      answer->error = "a choice is no object";
+      return {};
+    }
     const auto& choice = choices->as_array().front().as_object();
     if (const auto* reason = choice.if_contains("finish_reason"); reason != nullptr && reason->is_string())
       answer->finish_reason = std::string(reason->as_string());
     const auto* delta = choice.if_contains("delta");
     const auto* text = delta != nullptr && delta->is_object() ? delta->as_object().if_contains("content") : nullptr;
     return text != nullptr && text->is_string() ? std::string(text->as_string()) : std::string();
+  }
+
+  void count(const boost::json::object& usage) {
+    boost::system::error_code wrong;
+    const auto* tokens = usage.if_contains("completion_tokens");
+    if (tokens != nullptr) answer->tokens = tokens->to_number<std::uint32_t>(wrong);
+    if (tokens == nullptr || wrong) answer->error = "the usage has no number completion_tokens";
   }
 
   void time(steady::time_point started) {
