@@ -139,7 +139,9 @@ step_effects planner::complete(const step_output& output, std::int64_t took_ns, 
       sample.decoding += r.dropped ? 0 : 1;
     }
     r.computed += part.tokens;
-    totals_.prompt_tokens_total += part.prefill ? part.tokens : 0;
+    // The last token of a prompt may be alone in its step, which then costs what one that decodes does.
+    const bool first = part.samples && r.answer_tokens() == 0;
+    if (part.prefill || first) totals_.prompt_tokens_total += part.prefill ? part.tokens : 1;
     // Later steps have the table as it was.
     seal(r, r.in_flight > 0 ? &in_flight_.back().holds : nullptr);
     const auto drawn = tokens.first(part.samples ? std::size_t{1} + part.drafted : 0);
@@ -178,7 +180,7 @@ step_effects planner::complete(const step_output& output, std::int64_t took_ns, 
       r.blocks.truncate(ledger_, r.computed);
     }
     auto update = update_of(r, std::move(taken), end);
-    if (settings_.store && (update.finished() || part.prefill)) tell_computed(r, update.finished(), effects);
+    if (settings_.store && (update.finished() || part.prefill || first)) tell_computed(r, update.finished(), effects);
     if (update.finished()) {
       finish(r, std::move(update), effects);
       continue;

@@ -213,6 +213,23 @@ TEST(PlannerStore, ASiblingWaitsForALoad) {
   EXPECT_EQ(input.slices[1].tokens.size(), 1U) << "the sibling takes up all of it";
 }
 
+// The last token of a prompt, alone in its step, looks like one that decodes.
+TEST(PlannerStore, APromptWhoseLastStepHasOneTokenIsTold) {
+  auto settings = storing(32);
+  settings.step_tokens_max = 64;
+  planner p{settings};
+  ASSERT_TRUE(p.admit(salted(first_id, 129)).accepted());
+  EXPECT_THAT(step(p).computed, IsEmpty());
+  EXPECT_THAT(step(p).computed, IsEmpty());
+  const auto effects = step(p);
+  ASSERT_THAT(effects.updates, SizeIs(1));
+  ASSERT_THAT(effects.computed, SizeIs(1));
+  EXPECT_THAT(effects.computed[0].tokens, SizeIs(128));
+  EXPECT_EQ(p.load().prompt_tokens_total, 129U);
+  EXPECT_THAT(step(p).computed, IsEmpty());
+  EXPECT_EQ(p.load().prompt_tokens_total, 129U) << "what follows is the answer";
+}
+
 TEST(PlannerStore, WhatIsComputedIsToldOnce) {
   planner p{storing(32)};
   ASSERT_TRUE(p.admit(salted(first_id, 70, 60)).accepted());
