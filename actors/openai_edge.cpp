@@ -412,11 +412,7 @@ openai_edge::chat_prompt(const openai::chat_request& request, bool has_to_fit) c
         openai::context_length_exceeded(least, options_.model.context_length, request.prompt_field, true));
   if (auto error = calls_beside_schema(request)) return protocols::unexpected(*std::move(error));
   const auto pieces = options_.model.chat->pieces(request, options_.unix_time_s());
-  if (!pieces) {
-    auto error = pieces.error();
-    error.logged = "the chat template does not take the conversation"; // its own words may repeat what was said
-    return protocols::unexpected(std::move(error));
-  }
+  if (!pieces) return protocols::unexpected(pieces.error());
   const auto& tokens = *options_.model.tokens;
   // A model without a template was trained on texts, which begin with these.
   const bool begins = request.says_special_tokens ? request.add_special_tokens : options_.model.chat->built_in();

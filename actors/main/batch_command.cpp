@@ -33,7 +33,7 @@ std::string summary(const batch_counts& counts, std::uint64_t requests, std::uin
   auto out = fmt::format("{} of {} requests answered", counts.answered + before, requests);
   if (before > 0) out += fmt::format(" ({} before)", before);
   if (counts.failed > 0) out += fmt::format(", {} failed", counts.failed);
-  if (counts.unfinished > 0) out += fmt::format(", {} ended meanwhile", counts.unfinished);
+  if (counts.unfinished > 0) out += fmt::format(", {} broken off", counts.unfinished);
   out += fmt::format("; {} prompt and {} answer tokens in {:.1f} s", counts.prompt_tokens, counts.answer_tokens,
                      counts.duration_s);
   if (counts.duration_s > 0)

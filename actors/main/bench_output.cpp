@@ -1,5 +1,7 @@
 #include "main/bench_report.hpp"
 
+#include "main/counted.hpp"
+
 #include <boost/json.hpp>
 #include <spdlog/fmt/fmt.h>
 
@@ -46,7 +48,8 @@ std::string to_table(const bench_setup& setup, const bench_report& report) {
   auto out = fmt::format("{}, model {}, {}\n", setup.url, setup.model, name_of(setup.endpoint));
   out += fmt::format("{}, {}, seed {}\n", setup.workload, setup.arrivals, setup.seed);
   out += fmt::format("{} of {} requests answered, {} failed", report.answered, report.requests, report.failed);
-  if (report.unfinished > 0) out += fmt::format(", {} not finished", report.unfinished);
+  if (report.unfinished > 0)
+    out += fmt::format(", {} not finished (nothing of these is counted below)", report.unfinished);
   out += fmt::format(", in {:.2f} s\n\n", report.duration_s);
 
   out += fmt::format("{:<18}{:>10} {:>10} {:>10} {:>10} {:>10}  {:>9}\n", "latency (ms)", "mean", "P50", "P90", "P99",
@@ -75,9 +78,10 @@ std::string to_table(const bench_setup& setup, const bench_report& report) {
     out += fmt::format("\n{:<18}{:>10} x  {}", kind, failures.count, failures.example);
   if (!report.errors.empty()) out += '\n';
   if (setup.shortened > 0)
-    out += fmt::format("\nnote: {} requests were shortened to the model's context\n", setup.shortened);
+    out += fmt::format("\nnote: shortened to the model's context: {}\n", counted(setup.shortened, "request"));
   if (setup.skipped > 0)
-    out += fmt::format("\nnote: {} lines of the trace name no tokens, and were left out\n", setup.skipped);
+    out +=
+        fmt::format("\nnote: left out, since they name no tokens: {} of the trace\n", counted(setup.skipped, "line"));
   if (setup.missing > 0)
     out += fmt::format("\nnote: the trace has {} requests fewer than were asked for\n", setup.missing);
   if (report.other_lengths > 0)

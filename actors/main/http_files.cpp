@@ -1,5 +1,7 @@
 #include "main/http_files.hpp"
 
+#include "main/counted.hpp"
+
 #include <exception>
 #include <fstream>
 #include <iterator>
@@ -81,7 +83,7 @@ std::optional<std::string> http_files::read_keys(const std::string& path) {
   struct stat now {};
   if (::stat(path.c_str(), &now) == 0 && (now.st_mode & S_IROTH) != 0)
     log_.warning("everybody on this machine can read the API keys of {}", path);
-  log_.info("{} API keys of {} are asked for", keys->size(), path);
+  log_.info("asks for {} of {}", counted(keys->size(), "API key"), path);
   gate_.set_keys(std::make_shared<const actors::api_keys>(std::move(*keys)));
   return std::nullopt;
 }

@@ -42,8 +42,10 @@ public:
       }
       wait_until(may_send() ? std::min(workload_[sent_].arrival_ns, next_tick_ns) : next_tick_ns);
     }
-    if (done_ < workload_.size()) cancel();
-    static_cast<void>(on_tick(progress()));
+    if (done_ < workload_.size())
+      cancel(); // what is broken off so is not done, and what was last said of it holds
+    else
+      static_cast<void>(on_tick(progress()));
     return std::move(records_);
   }
 

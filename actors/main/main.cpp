@@ -70,6 +70,10 @@ int run(int count, char** arguments) {
       if (const auto deeper = chosen->get_subcommands(); !deeper.empty())
         return std::cout << deeper.front()->help("godwit " + chosen->get_name()), godwit::main::all_written(0);
     const auto chosen = app.get_subcommands();
+    if (auto unknown = app.remaining(); chosen.empty() && !unknown.empty()) {
+      std::cerr << "godwit: " << godwit::main::explain(app, CLI::ExtrasError("godwit", std::move(unknown))) << '\n';
+      return 2;
+    }
     std::cout << (chosen.empty() ? app.help() : chosen.front()->help("godwit"));
     return godwit::main::all_written(0);
   } catch (const CLI::CallForVersion&) {

@@ -1,5 +1,6 @@
 #include "main/plan_command.hpp"
 
+#include "main/counted.hpp"
 #include "main/huge_heap.hpp"
 #include "main/number_range.hpp"
 #include "main/plan.hpp"
@@ -160,9 +161,9 @@ std::string flags_of(const plan_options& options, const plan_entry& entry) {
 std::string to_table(const plan_options& options, const std::vector<plan_entry>& plan) {
   const auto share = 100 * options.attainment;
   const auto stages = options.sim.settings.instances.pipeline_parallel;
-  auto out = fmt::format("{} instances of {}{}: the most requests/s of which {:g} % are within {}\n\n",
-                         options.sim.instances, stages > 1 ? fmt::format("{} devices each, ", stages) : "",
-                         options.sim.profile, share, objectives_text(options));
+  auto out = fmt::format(
+      "{} of {}{}: the most requests/s of which {:g} % are within {}\n\n", counted(options.sim.instances, "instance"),
+      stages > 1 ? fmt::format("{} devices each, ", stages) : "", options.sim.profile, share, objectives_text(options));
   out += fmt::format("{:<26} {:>12} {:>11} {:>12} {:>9} {:>13} {:>13}\n", "roles", "step tokens", "requests/s",
                      "an instance", "within", "prefill P99", "decode P99");
   for (const auto& entry : plan) {
@@ -182,7 +183,7 @@ std::string to_table(const plan_options& options, const std::vector<plan_entry>&
   return out;
 }
 
-std::string to_json(const plan_options& options, const std::vector<plan_entry>& plan) {
+std::string to_json(const plan_options& options, const std::vector<plan_entry>& plan, bool interrupted) {
   const auto number = [](const std::optional<double>& x) { return x ? json::value(*x) : json::value(); };
   const auto object_of = [&](const plan_entry& entry) {
     const bool found = entry.rate > 0;
@@ -207,6 +208,7 @@ std::string to_json(const plan_options& options, const std::vector<plan_entry>& 
                                       {"slo_tpot_ms", number(options.sim.load.tpot_ms)},
                                       {"attainment", options.attainment},
                                       {"seed", options.sim.load.seed},
+                                      {"interrupted", interrupted},
                                       {"plan", std::move(list)}});
 }
 
@@ -257,9 +259,9 @@ int run_plan(const plan_options& options, std::ostream& out, std::ostream& err,
     return plan.error().exit_code;
   }
   const bool whole = !goes_on || goes_on();
-  if (!whole) err << "godwit: interrupted; " << plan->size() << " were tried\n";
+  if (!whole) err << "godwit: interrupted; " << counted(plan->size(), "way") << " tried\n";
   if (plan->empty()) return 1;
-  out << (options.sim.json ? to_json(options, *plan) + "\n" : to_table(options, *plan)) << std::flush;
+  out << (options.sim.json ? to_json(options, *plan, !whole) + "\n" : to_table(options, *plan)) << std::flush;
   return plan->front().rate > 0 && whole ? 0 : 1;
 }
 

@@ -1,3 +1,4 @@
+#include "main/counted.hpp"
 #include "main/sim_report.hpp"
 #include "main/svg_plot.hpp"
 #include "main/units.hpp"
@@ -70,8 +71,8 @@ svg_plot latency_plot(const sim_setup& setup, const simulation_result& run) {
     if (r.answer_tokens > 1) decode.push_back(seconds(r.last_token_ns - r.first_token_ns) / (r.answer_tokens - 1));
   }
   svg_plot plot;
-  plot.title =
-      fmt::format("Latencies: {}, {} instances, {}, {}", setup.policy, setup.instances, setup.workload, setup.arrivals);
+  plot.title = fmt::format("Latencies: {}, {}, {}, {}", setup.policy, counted(setup.instances, "instance"),
+                           setup.workload, setup.arrivals);
   plot.x_label = "seconds";
   plot.y_label = "share of the requests";
   plot.log_x = plot.legend_below = true;

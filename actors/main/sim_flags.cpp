@@ -97,9 +97,7 @@ std::string profiles() {
 
 void add_workload_flags(CLI::App& command, bench_options& load) {
   add_request_flags(command, load);
-  command
-      .add_option("--requests", load.requests,
-                  "How many, where it is not given all of a trace; 0: 100, or the whole trace")
+  command.add_option("--requests", load.requests, "How many; a trace is played whole unless this says otherwise, or 0")
       ->type_name("N")
       ->check(CLI::Range(std::size_t{0}, std::size_t{10'000'000}))
       ->capture_default_str();
@@ -124,8 +122,10 @@ bool sim_flags::gather() {
   }
   using runtime::config::source;
   if (problems.empty()) problems = registry.validate();
+  const bool valid = problems.empty();
   for (const auto& s : registry.settings())
-    if (auto what = lacks(options, s); s.set_by.from == source::flag && !says_no(s, registry.text(s)) && !what.empty())
+    if (auto what = valid ? lacks(options, s) : std::string();
+        s.set_by.from == source::flag && !says_no(s, registry.text(s)) && !what.empty())
       problems.push_back(s.set_by.where + " " + what);
   for (const auto& line : problems) std::cerr << "godwit: " << line << '\n';
   const auto* const migration = registry.find("scheduler.migration");
@@ -214,6 +214,8 @@ void add_simulation_flags(CLI::App& command, sim_flags& flags) {
 void note_given(const CLI::App& command, sim_flags& flags) {
   // A trace is played whole unless somebody says otherwise.
   if (!flags.options.load.trace.empty() && command.count("--requests") == 0) flags.options.load.requests = 0;
+  if (flags.options.load.trace.empty() && flags.options.load.requests == 0)
+    throw CLI::ValidationError("--requests", "0 is all of a trace, and there is none; give --trace FILE, or how many");
   flags.options.policy_told = command.count("--policy") > 0;
 }
 

@@ -1,3 +1,4 @@
+#include "main/counted.hpp"
 #include "main/sim_report.hpp"
 #include "main/units.hpp"
 
@@ -73,8 +74,9 @@ template <class Count> std::string list(const std::map<std::string, Count>& coun
 } // namespace
 
 std::string to_table(const sim_setup& setup, const sim_report& r) {
-  auto out = fmt::format("{} instances of {}, policy {} (dispatch {}, migration {}, scaling {})\n", setup.instances,
-                         setup.profile, setup.policy, setup.dispatch, setup.migration, setup.scaling);
+  auto out =
+      fmt::format("{} of {}, policy {} (dispatch {}, migration {}, scaling {})\n", counted(setup.instances, "instance"),
+                  setup.profile, setup.policy, setup.dispatch, setup.migration, setup.scaling);
   out += fmt::format("{}, {}, seed {}\n", setup.workload, setup.arrivals, setup.seed);
   if (!setup.faults.empty()) out += fmt::format("faults {}\n", setup.faults);
   for (const auto& [name, text] : setup.settings) out += fmt::format("{} = {}\n", name, text);
@@ -133,7 +135,7 @@ std::string to_table(const sim_setup& setup, const sim_report& r) {
                        r.layer_moves == 1 ? "once" : std::to_string(r.layer_moves) + " times");
     for (auto before = ""; const auto& [layers, instances] : divisions)
       out += fmt::format("{} {} ({})", std::exchange(before, ";"), fmt::join(layers, ", "),
-                         instances == 1 ? "1 instance" : fmt::format("{} instances", instances));
+                         counted(instances, "instance"));
   }
   if (const auto& stall = r.central_stall_ms)
     out += fmt::format("\n{:<20}lets a step wait for {:.3f} ms, at most {:.3f} ms", "central scheduler", stall->first,
@@ -165,10 +167,11 @@ std::string to_table(const sim_setup& setup, const sim_report& r) {
                        100 * r.attainment, r.goodput);
   if (r.faults) out += to_table(*r.faults);
   if (setup.shortened > 0)
-    out +=
-        fmt::format("\nnote: {} requests were shortened to the context of {} tokens\n", setup.shortened, setup.context);
+    out += fmt::format("\nnote: shortened to the context of {} tokens: {}\n", setup.context,
+                       counted(setup.shortened, "request"));
   if (setup.skipped > 0)
-    out += fmt::format("\nnote: {} lines of the trace name no tokens, and were left out\n", setup.skipped);
+    out +=
+        fmt::format("\nnote: left out, since they name no tokens: {} of the trace\n", counted(setup.skipped, "line"));
   if (setup.missing > 0)
     out += fmt::format("\nnote: the trace has {} requests fewer than were asked for\n", setup.missing);
   return out;

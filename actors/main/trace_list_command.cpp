@@ -1,3 +1,4 @@
+#include "main/counted.hpp"
 #include "main/trace_command.hpp"
 #include "main/trace_input.hpp"
 #include "main/trace_output.hpp"
@@ -104,7 +105,7 @@ std::string actors_text(const analysis::index& of, const overview& o, std::size_
 }
 
 std::string requests_text(const analysis::index& of, const overview& o, std::size_t limit) {
-  auto out = fmt::format("\n{} model requests\n", o.requests.size());
+  auto out = "\n" + counted(o.requests.size(), "model request") + "\n";
   if (o.requests.empty()) return out;
   out += fmt::format("  {:>20} {:<28} {:>15} {:>12} {:>8}  {}\n", "request", "client's id", "begin", "duration",
                      "events", "outcome");

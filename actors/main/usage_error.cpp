@@ -69,6 +69,15 @@ bool takes_model_folder(const CLI::App& command) {
       options, [](const CLI::Option* o) { return o->get_positional() && o->get_type_name() == "MODEL_DIR"; });
 }
 
+/// What an option that takes a number takes, by the name of its type.
+std::string_view number_of(const CLI::Option* option) {
+  const auto type = option == nullptr ? std::string() : option->get_type_name();
+  const auto word = type.substr(0, type.find_first_of(": "));
+  if (word == "S" || word == "SECONDS") return "a number of seconds that it may be";
+  if (word == "MS") return "a number of milliseconds that it may be";
+  return "a number that it may be";
+}
+
 /// Empty: nobody calls anything so that the command has.
 std::string our_name(const CLI::App& command, std::string_view theirs, const std::vector<std::string>& known) {
   const auto* const found =
@@ -106,8 +115,8 @@ std::string explain(const CLI::App& app, const CLI::ParseError& error) {
     const auto name = what.substr(no_number.size(), at - no_number.size());
     const auto* const option = command.get_option_no_throw(std::string(name));
     const bool is_flag = option != nullptr && option->get_items_expected_max() == 0;
-    return std::string(name) + ": '" + std::string(what.substr(at + 3)) + "' is " +
-           (is_flag ? "neither true nor false" : "not a number that it may be") + help;
+    const auto wrong = is_flag ? std::string("neither true nor false") : "not " + std::string(number_of(option));
+    return std::string(name) + ": '" + std::string(what.substr(at + 3)) + "' is " + wrong + help;
   }
   if (too_few && what.ends_with(missing)) {
     const std::string name(what.substr(0, what.size() - missing.size()));

@@ -134,8 +134,11 @@ std::vector<chat_message> with_users_system(const std::vector<chat_message>& mes
 }
 
 api_error refused(const jinja::error& why, const std::string& conversation) {
-  if (why.raised) return invalid_value(conversation, why.message);
-  return invalid_value(conversation, "The model's chat template fails on this conversation: " + to_string(why) + ".");
+  auto out = invalid_value(
+      conversation,
+      why.raised ? why.message : "The model's chat template fails on this conversation: " + to_string(why) + ".");
+  out.logged = "the chat template does not take the conversation"; // its own words may repeat what was said
+  return out;
 }
 
 std::vector<prompt_piece> pieces_of(const jinja::text& text, std::size_t size) {

@@ -27,7 +27,7 @@ public:
   void write(const runtime::log::record& r) override {
     if (r.message.starts_with("std::bad_alloc; the API keys")) ++told;
     if (r.message.starts_with("cannot read the API keys")) ++unread;
-    if (r.message.find("are asked for") == std::string_view::npos || short_for == 0) return;
+    if (r.message.find("asks for ") == std::string_view::npos || short_for == 0) return;
     --short_for;
     throw std::bad_alloc();
   }

@@ -159,8 +159,12 @@ TEST(LoadGenerator, StopsWithWhatItHas) {
   auto s = settings(server);
   s.concurrency = 2;
   const auto begin = std::chrono::steady_clock::now();
-  const auto records =
-      run(s, requests(5), [](const load_progress& now) { return now.done == 0 || now.elapsed_s < 0.1; });
+  auto last = load_progress{};
+  const auto records = run(s, requests(5), [&](const load_progress& now) {
+    last = now;
+    return now.done == 0 || now.elapsed_s < 0.1;
+  });
+  EXPECT_EQ(last.done, 1U) << "what is broken off is not done";
   EXPECT_LT(std::chrono::steady_clock::now() - begin, 10s);
   // The two that are sent first go over two connections: either may be the one that the server answers.
   const bool in_order = records[0].outcome == bench_outcome::answered;

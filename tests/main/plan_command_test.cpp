@@ -272,7 +272,7 @@ TEST(Plan, InterruptedItSaysWhatItHasFound) {
   const auto code = run_plan(
       options, out, err, [&](std::size_t, std::size_t) { told = true; }, [&] { return !told; });
   EXPECT_EQ(code, 1);
-  EXPECT_THAT(err.str(), HasSubstr("interrupted; 1 were tried"));
+  EXPECT_THAT(err.str(), HasSubstr("interrupted; 1 way tried"));
   EXPECT_EQ(boost::json::parse(out.str()).at("plan").as_array().size(), 1U);
 }
 

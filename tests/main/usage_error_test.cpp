@@ -1,5 +1,6 @@
 #include "main/usage_error.hpp"
 
+#include "main/bench_command.hpp"
 #include "main/command.hpp"
 #include "main/drain_command.hpp"
 #include "main/node_command.hpp"
@@ -21,6 +22,7 @@ std::string said_of(const std::string& line) {
   add_serve_command(app, command);
   add_node_command(app, command);
   add_drain_command(app, command);
+  add_bench_command(app, command);
   try {
     app.parse(line);
   } catch (const CLI::ParseError& error) {
@@ -48,6 +50,8 @@ TEST(UsageError, SaysWhatIsWrongInItsOwnWords) {
   EXPECT_EQ(said_of("--lisen :1"), "unknown flag --lisen; see 'godwit --help'");
   EXPECT_EQ(said_of("serv"), "no command is called 'serv'; did you mean serve?");
   EXPECT_EQ(said_of("drain x"), "instance: 'x' is not a number that it may be; see 'godwit drain --help'");
+  EXPECT_EQ(said_of("bench --timeout 1ms"),
+            "--timeout: '1ms' is not a number of seconds that it may be; see 'godwit bench --help'");
   EXPECT_THAT(said_of("drain"), HasSubstr("instance is missing: "));
   EXPECT_EQ(said_of("drain 1 2"), "unexpected argument 2; see 'godwit drain --help'");
 }
