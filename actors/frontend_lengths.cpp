@@ -1,7 +1,10 @@
 #include <godwit/actors/frontend.hpp>
 
+#include "watchers.hpp"
+
 #include <godwit/protocols/lengths/history_predictor.hpp>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -20,8 +23,9 @@ template <class Call> void frontend::with_predictor(const Call& call) {
     call();
   } catch (...) {
     lengths_ = nullptr;
-    options_.log.error("what says how long answers will be threw, and is not asked any more: {}",
-                       runtime::detail::describe(std::current_exception()).message);
+    tell_failure(context(), options_.log, options_.on_failure,
+                 "what says how long answers will be threw, and is not asked any more: " +
+                     runtime::detail::describe(std::current_exception()).message);
   }
 }
 
@@ -33,6 +37,8 @@ void frontend::make_predictor() {
 protocols::length_forecast frontend::forecast(const protocols::generate_request& request) {
   protocols::length_forecast out;
   if (lengths_) with_predictor([&] { out = lengths_->predict(question_of(request)); });
+  // Whoever reckons with it need not ask whether there is such a class.
+  out.most_likely = std::min(out.most_likely, protocols::length_classes - 1);
   return out;
 }
 

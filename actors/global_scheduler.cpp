@@ -19,9 +19,7 @@ namespace godwit::actors {
 
 using runtime::async::task;
 
-namespace {
-constexpr std::chrono::seconds blame_pause{10};
-} // namespace
+namespace {} // namespace
 
 struct scheduler_metrics::phases {
   std::mutex mutex;
@@ -333,12 +331,7 @@ void global_scheduler::blame(std::string_view what, std::string why) {
   if (known != blamed_.end() && (known->second.why == why || now() - known->second.at < blame_pause)) return;
   const auto& said = blamed_.insert_or_assign(std::string(what), failed_part{std::move(why), now()}).first->second.why;
   const auto line = std::string(what) + " failed: " + said;
-  const bool logs = options_.log.enabled(runtime::log::level::error);
-  if (options_.on_failure)
-    tell_watcher(context(), "on_failure", [&] { options_.on_failure(line); });
-  else if (!logs)
-    context().report(line);
-  if (logs) options_.log.error("{}", line);
+  tell_failure(context(), options_.log, options_.on_failure, line);
 }
 
 } // namespace godwit::actors

@@ -121,13 +121,13 @@ protocols::admission llumlet::admit(generate_order order, std::uint32_t stored, 
   const auto id = order.request.request;
   if (!planner_ || terminating_) return {id, order.request.epoch, protocols::refusal::not_ready, 0};
   // Before the planner is asked: it may end an earlier epoch of this request, or this one, at once.
-  note_home(id, order.home, std::move(adapter));
+  const auto before = note_home(id, order.home, std::move(adapter));
   const auto answer = planner_->admit(std::move(order.request), stored);
   auto effects = planner_->take_effects();
   const bool freed = !effects.gone.empty(); // an earlier epoch of it, whose blocks others may wait for
   settle(std::move(effects));
   if (!answer.accepted()) {
-    forget_home(id);
+    refuse_home(id, before);
     if (!freed) return answer;
   }
   report_soon();
@@ -135,17 +135,16 @@ protocols::admission llumlet::admit(generate_order order, std::uint32_t stored, 
   return answer;
 }
 
-void llumlet::note_home(protocols::request_id id, const home& whom, held_adapter adapter) {
+llumlet::stay llumlet::note_home(protocols::request_id id, const home& whom, held_adapter adapter) {
   auto& entry = homes_[id];
   if (entry.admissions++ > 0) leave(entry.by);
   entry.by = whom;
   entry.adapter = std::move(adapter);
-  entry.moved.reset();
-  entry.move_failed = false;
+  const auto before = std::exchange(static_cast<stay&>(entry), {});
   entry.since = now();
-  entry.queued = std::chrono::nanoseconds{0};
   auto& books = books_[whom];
   if (books.requests++ == 0) books.monitor = monitor(whom, [this, whom](runtime::stop_reason) { home_down(whom); });
+  return before;
 }
 
 void llumlet::cancel(const protocols::cancel_request& order) {
@@ -285,6 +284,11 @@ void llumlet::forget_home(protocols::request_id id) {
   if (found == homes_.end() || --found->second.admissions > 0) return;
   leave(found->second.by);
   homes_.erase(found);
+}
+
+void llumlet::refuse_home(protocols::request_id id, const stay& before) {
+  forget_home(id);
+  if (const auto found = homes_.find(id); found != homes_.end()) static_cast<stay&>(found->second) = before;
 }
 
 void llumlet::leave(const home& whom) {

@@ -452,14 +452,14 @@ bool llumlet::take_over(protocols::moved_request moved, protocols::epoch epoch,
   const bool runs = moved.computed > 0;
   if (runs && !in.place) return false;
   moved.mixed_kv = moved.mixed_kv || in.mixed_kv;
-  note_home(id, whom, std::move(in.adapter));
+  const auto before = note_home(id, whom, std::move(in.adapter));
   homes_.at(id).moved = now();
   homes_.at(id).queued = std::chrono::nanoseconds{moved.queued_ns};
   const auto answer = planner_->adopt(std::move(moved), epoch, own);
   settle(planner_->take_effects());
   if (!answer.accepted()) {
     options_.migration.log.request(id).warning("cannot be taken over: {}", to_string(answer.reason));
-    forget_home(id);
+    refuse_home(id, before);
     return false;
   }
   in.blocks.erase(in.blocks.begin(), in.blocks.begin() + needed);

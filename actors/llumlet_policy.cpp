@@ -193,15 +193,11 @@ std::optional<protocols::move_choice> llumlet::choose_among(const std::vector<pr
 }
 
 void llumlet::blame(std::string why) {
-  if (blamed_ == why) return;
-  blamed_ = std::move(why);
-  const auto line = "instance " + std::to_string(options_.id.value()) + ": the choice of what moves failed: " + blamed_;
-  const bool logs = options_.log.enabled(runtime::log::level::error);
-  if (options_.on_failure)
-    tell_watcher(context(), "on_failure", [&] { options_.on_failure(line); });
-  else if (!logs)
-    context().report(line);
-  if (logs) options_.log.error("{}", line);
+  if (blamed_ && (blamed_->why == why || now() - blamed_->at < blame_pause)) return;
+  blamed_ = failed_choice{std::move(why), now()};
+  tell_failure(context(), options_.log, options_.on_failure,
+               "instance " + std::to_string(options_.id.value()) +
+                   ": the choice of what moves failed: " + blamed_->why);
 }
 
 // What it has of its former role goes on: prompts are computed, and what decodes leaves a prefill instance by the next

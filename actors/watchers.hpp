@@ -1,8 +1,11 @@
 #pragma once
 
 #include <godwit/runtime/context.hpp>
+#include <godwit/runtime/log/logger.hpp>
 
+#include <chrono>
 #include <exception>
+#include <functional>
 #include <string>
 #include <string_view>
 
@@ -24,6 +27,21 @@ template <class Call> void tell_watcher(const runtime::actor_context& of, std::s
   } catch (...) {
     of.report(std::string(what) + " threw: " + runtime::detail::describe(std::current_exception()).message);
   }
+}
+
+/// Between two things that are said of one part of an embedder's.
+inline constexpr std::chrono::seconds blame_pause{10};
+
+/// Tells of something of an embedder's that failed: its log, and `on_failure`, or where there is neither, the system's
+/// report function.
+inline void tell_failure(const runtime::actor_context& of, const runtime::log::logger& log,
+                         const std::function<void(std::string_view)>& on_failure, std::string_view line) {
+  const bool logs = log.enabled(runtime::log::level::error);
+  if (on_failure)
+    tell_watcher(of, "on_failure", [&] { on_failure(line); });
+  else if (!logs)
+    of.report(line);
+  if (logs) log.error("{}", line);
 }
 
 } // namespace godwit::actors

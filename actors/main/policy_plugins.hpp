@@ -17,4 +17,14 @@ load_own_policies(const serve_settings& settings);
 /// The same of settings that have been validated: throws std::runtime_error where it fails now.
 [[nodiscard]] protocols::own_policies own_policies_of(const serve_settings& settings);
 
+/// While it lives, `file` is loaded in the place of whatever library settings name; empty: those that name one are
+/// refused. For replays, since a recording may come from anybody.
+class replayed_policies {
+public:
+  explicit replayed_policies(std::string file);
+  replayed_policies(const replayed_policies&) = delete;
+  replayed_policies& operator=(const replayed_policies&) = delete;
+  ~replayed_policies();
+};
+
 } // namespace godwit::main

@@ -3,6 +3,7 @@
 #include "main/head_options.hpp"
 #include "main/kv_store_options.hpp"
 #include "main/parts.hpp"
+#include "main/policy_plugins.hpp"
 #include "main/speculation_options.hpp"
 #include "replay/doubles.hpp"
 
@@ -37,6 +38,8 @@ protocols::expected<serve_settings, start_error> settings_of(const runtime::trac
       return protocols::unexpected(start_error{"cannot replay: " + *wrong});
   }
   out.debug.failpoints.clear(); // they would stop or kill this process
+  if (const auto own = load_own_policies(out); !own)
+    return protocols::unexpected(start_error{"cannot replay: " + own.error()});
   return out;
 }
 

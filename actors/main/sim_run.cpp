@@ -207,6 +207,9 @@ expected<planned_sim, bench_error> plan(const sim_options& options) {
     return wrong("--length-accuracy is a share from 0 to 1");
   const auto own = load_own_policies(options.settings);
   if (!own) return wrong(own.error());
+  if (own->lengths && options.length_accuracy)
+    return wrong(
+        "--length-accuracy says how well lengths are known, and so does --policy-plugin; leave one of them out");
   const auto bundle = find_bundle(options.policy, *own);
   if (!bundle) return wrong("--policy: " + bundle.error());
   auto device = gpu::sim::open_profile(options.profile);

@@ -1,3 +1,4 @@
+#include "main/policy_plugins.hpp"
 #include "main/replay_node.hpp"
 #include "main/replay_simulation.hpp"
 #include "main/trace_command.hpp"
@@ -31,6 +32,7 @@ struct replay_options {
   std::string file;
   std::string until;
   std::string break_at;
+  std::string policy_plugin;
   bool json = false;
 };
 
@@ -111,6 +113,7 @@ int replay(const replay_options& options) {
       return false;
     };
   }
+  const replayed_policies only(options.policy_plugin);
   const bool simulated = recording->fact(0, "command") == "sim";
   auto result =
       simulated ? replay_simulation(std::move(*recording), limits) : replay_node(std::move(*recording), limits);
@@ -133,6 +136,10 @@ void add_trace_replay_command(CLI::App& app, command_result& result) {
                    "type=PART: stop before the first message whose type's name has this part; under a debugger, stand "
                    "there and go on")
       ->type_name("CONDITION");
+  command
+      ->add_option("--policy-plugin", options->policy_plugin,
+                   "The library of policies that the recorded process had; none is loaded otherwise")
+      ->type_name("FILE");
   command->add_flag("--json", options->json, "One JSON object on stdout and nothing else");
   command->callback([options, &result] { result.run = [options] { return replay(*options); }; });
 }

@@ -199,6 +199,10 @@ node_options simulated_cluster::filled_in(node_options node, std::uint32_t conte
     complain("global_scheduler", line);
     if (also) also(line);
   };
+  node.frontend.on_failure = [this, also = std::move(node.frontend.on_failure)](std::string_view line) {
+    complain("frontend", line);
+    if (also) also(line);
+  };
   node.llumlet.on_failure = [this, also = std::move(node.llumlet.on_failure)](std::string_view line) {
     complain("llumlet", line);
     if (also) also(line);

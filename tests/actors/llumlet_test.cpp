@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
 #include <utility>
 
@@ -130,6 +131,18 @@ TEST_F(Llumlet, TellsWithTheFirstTokenHowLongARequestWaitedForItsFirstStep) {
   EXPECT_LT(waited[1], 1ms) << "nobody was before it";
   EXPECT_GT(waited[5], 18ms) << "ten steps of 2 ms and a little: until another had its tokens";
   EXPECT_LT(waited[5], 40ms);
+}
+
+// An earlier epoch of it that comes late, and is refused, changes nothing of it.
+TEST_F(Llumlet, ARefusedDuplicateDoesNotBeginTheWaitAnew) {
+  for (std::uint64_t id = 1; id <= 5; ++id) ASSERT_TRUE(admit(id, 2, 5, {}, 10)->accepted());
+  world.run_for(15ms);
+  ASSERT_EQ(admit(5, 1, 5, {}, 10)->reason, protocols::refusal::duplicate);
+  std::int64_t waited_ns = 0;
+  ASSERT_TRUE(world.run_until([&] { return updates.size() == 50; }));
+  for (const auto& update : updates)
+    if (update.request == protocols::request_id{5}) waited_ns = std::max(waited_ns, update.queue_ns);
+  EXPECT_GT(std::chrono::nanoseconds{waited_ns}, 18ms);
 }
 
 // An embedder who names no end-of-sequence tokens means the model's: otherwise every answer runs to max_tokens.

@@ -7,6 +7,9 @@
 #include <filesystem>
 #include <string>
 
+#include <sys/stat.h>
+#include <unistd.h>
+
 namespace godwit::actors {
 namespace {
 
@@ -24,7 +27,7 @@ std::string why_not(const std::filesystem::path& file) {
 
 std::string why_not_made(std::string_view arguments) {
   const auto made = policy_plugin::open(built("policies"))->make(arguments);
-  return made ? std::string() : made.error();
+  return made ? std::string() : made.error().why;
 }
 
 } // namespace
@@ -33,7 +36,7 @@ TEST(PolicyPlugin, GivesWhatItIsAskedFor) {
   const auto plugin = policy_plugin::open(built("policies"));
   ASSERT_TRUE(plugin) << plugin.error();
   const auto made = plugin->make("");
-  ASSERT_TRUE(made) << made.error();
+  ASSERT_TRUE(made) << made.error().why;
   ASSERT_EQ(made->dispatchers.count("lowest"), 1U);
   const auto lowest = made->dispatchers.at("lowest")();
   EXPECT_EQ(lowest->name(), "lowest");
@@ -52,7 +55,16 @@ TEST(PolicyPlugin, AFileThatIsNoneIsRefusedWithOneLine) {
   EXPECT_THAT(why_not("/no/such.so"), StartsWith("it cannot be loaded: /no/such.so: "));
   EXPECT_THAT(why_not("no_path.so"), HasSubstr((std::filesystem::current_path() / "no_path.so").string()));
   EXPECT_THAT(why_not(GODWIT_SOURCE_DIR "/LICENSE"), StartsWith("it cannot be loaded: "));
-  EXPECT_THAT(why_not("/lib/x86_64-linux-gnu/libm.so.6"), HasSubstr("has no policies for godwit"));
+  EXPECT_THAT(why_not(built("no_policies")), HasSubstr("has no policies for godwit"));
+  EXPECT_THAT(why_not(built("policies_of_nobody")), HasSubstr("gives no policies"));
+  EXPECT_THAT(why_not("/"), HasSubstr("is no file"));
+  const auto pipe = std::filesystem::path(::testing::TempDir()) / ("godwit_pipe_" + std::to_string(::getpid()));
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  EXPECT_THAT(why_not(pipe), HasSubstr("is no file"));
+  std::filesystem::remove(pipe);
+#if defined(__GLIBCXX__)
+  EXPECT_THAT(why_not(built("policies_of_debug_mode")), HasSubstr("is of another build"));
+#endif
   EXPECT_THAT(why_not(built("policies_of_old")),
               HasSubstr("is of another build (godwit 0.0.1, compiler of another time)"));
   EXPECT_THAT(why_not(built("policies_of_tomorrow")), HasSubstr("speaks version 77"));
@@ -60,8 +72,16 @@ TEST(PolicyPlugin, AFileThatIsNoneIsRefusedWithOneLine) {
 
 TEST(PolicyPlugin, ArgumentsAndPoliciesThatCannotBeAreRefused) {
   EXPECT_EQ(why_not_made("loudly"), "'loudly' is no argument of these policies");
-  EXPECT_EQ(why_not_made("built in"), "a built-in dispatch policy is called 'infaas' already");
+  EXPECT_EQ(why_not_made("two lines"), "one  [31mtwo");
+  EXPECT_EQ(why_not_made("built in"), "something built in is called 'infaas' already");
+  EXPECT_EQ(why_not_made("retry"), "something built in is called 'retry' already");
   EXPECT_EQ(why_not_made("nothing"), "nothing makes the dispatch policy 'nothing'");
+  EXPECT_EQ(why_not_made("unmade"), "the dispatch policy 'unmade' cannot be made: there is no table");
+  EXPECT_EQ(why_not_made("misnamed"), "the dispatch policy 'highest' calls itself 'lowest'");
+  EXPECT_THAT(why_not_made("a name"), HasSubstr("'a name' has a name that is not of letters"));
+  const auto plugin = policy_plugin::open(built("policies"));
+  EXPECT_TRUE(plugin->make("loudly").error().of_arguments);
+  EXPECT_FALSE(plugin->make("misnamed").error().of_arguments);
 }
 
 TEST(PolicyPlugin, WhatItLacksLeavesWhatIsThere) {

@@ -27,6 +27,8 @@ for search in "--seeds 5" "--first 5" "--seconds 1" "--jobs 2" "--shrink-seconds
   read -ra words <<<"$search"
   wrong "${words[0]} is for a search" --scenario calm --seed 1 "${words[@]}"
 done
+wrong "it cannot be loaded" --seeds 1 --policy-plugin /no/such.so
+wrong "--policy-arguments are of a plug-in" --seeds 1 --policy-arguments x
 wrong "give one of them" --seeds 5 --seconds 1
 wrong "need a --seed" --twice
 wrong "on there are 1 seeds" --first 9223372036854775807 --seeds 2

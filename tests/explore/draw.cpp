@@ -1,7 +1,9 @@
 #include "explore/scenario.hpp"
 
+#include "explore/own_policies.hpp"
 #include "explore/requests.hpp"
 
+#include <godwit/actors/policy_plugin.hpp>
 #include <godwit/protocols/policy/dispatch.hpp>
 #include <godwit/runtime/async/counter_random.hpp>
 
@@ -374,6 +376,7 @@ scenario draw(const std::string& name, std::uint64_t seed) {
   s.blocks = 17 + static_cast<std::uint32_t>(cluster.below(cluster.below(2) == 0 || from.tight ? 12 : 48));
   const auto dispatchers = protocols::dispatcher_names();
   s.dispatch = cluster.below(2) == 0 ? "freeness" : std::string(dispatchers[cluster.below(dispatchers.size())]);
+  s.dispatch = dispatch_at_first(s.dispatch, seed);
 
   const auto count = from.requests.draw(asked);
   const auto first = static_cast<std::uint32_t>(asked.below(prompts));
@@ -452,6 +455,7 @@ shape scenario::cluster() const {
   out.blocks = blocks;
   auto& policies_of = out.node.scheduler.policies;
   policies_of.dispatch = dispatch;
+  actors::use_policies(own_policies(), out.node);
   out.node.scheduler.scaling.instances_min = instances_min;
   out.node.scheduler.scaling.instances_max = instances_max;
   policies_of.scaling = scales ? protocols::scaling_mode::on : protocols::scaling_mode::off;

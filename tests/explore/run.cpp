@@ -4,6 +4,7 @@
 #include "explore/client.hpp"
 #include "explore/deployment.hpp"
 #include "explore/loss_watch.hpp"
+#include "explore/own_policies.hpp"
 #include "explore/topology_watch.hpp"
 
 #include <godwit/runtime/trace/file_recorder.hpp>
@@ -416,7 +417,7 @@ private:
 
   actors::policy_order switched(std::uint64_t bits) const {
     actors::policy_order out;
-    const auto dispatchers = protocols::dispatcher_names();
+    const auto dispatchers = dispatch_policies();
     const auto migrations = protocols::migration_policy_names();
     out.dispatch = dispatchers[bits % dispatchers.size()];
     if ((bits & 16) != 0) out.migration = migrations[(bits >> 5) % migrations.size()];

@@ -1,9 +1,11 @@
 #include "explore/search.hpp"
 
 #include "explore/fleet.hpp"
+#include "explore/own_policies.hpp"
 #include "explore/requests.hpp"
 #include "explore/shrink.hpp"
 
+#include <godwit/actors/policy_plugin.hpp>
 #include <godwit/runtime/log/file_backend.hpp>
 
 #include <CLI/CLI.hpp>
@@ -47,7 +49,32 @@ struct arguments {
   bool json = false, list = false, list_settings = false, keep_going = false, until_found = false, twice = false;
   std::string events, log_levels, trace;
   std::uint32_t planted = 0;
+  std::string policy_plugin, policy_arguments;
 };
+
+/// Loads what they name. What is wrong, or nothing.
+std::string load_policies(const arguments& a) {
+  if (a.policy_plugin.empty())
+    return a.policy_arguments.empty() ? "" : "--policy-arguments are of a plug-in; give --policy-plugin FILE, too";
+  const auto plugin = actors::policy_plugin::open(a.policy_plugin);
+  if (!plugin) return "--policy-plugin: " + plugin.error();
+  auto made = plugin->make(a.policy_arguments);
+  if (!made) return (made.error().of_arguments ? "--policy-arguments: " : "--policy-plugin: ") + made.error().why;
+  use_own_policies(std::move(*made));
+  return {};
+}
+
+/// The flags by which another run has the same policies.
+std::string policy_flags(const arguments& a) {
+  const auto quoted = [](const std::string& text) {
+    std::string out = "'";
+    for (const char c : text) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
+    return out + "'";
+  };
+  if (a.policy_plugin.empty()) return {};
+  return " --policy-plugin " + quoted(a.policy_plugin) +
+         (a.policy_arguments.empty() ? std::string() : " --policy-arguments " + quoted(a.policy_arguments));
+}
 
 /// How often one promise is shrunk; more failures of a kind say nothing new.
 constexpr std::size_t shrunk_max = 5;
@@ -310,7 +337,8 @@ private:
     const auto flag = f.what.broken == ends_promise ? " --wall-limit " + std::to_string(limit.count())
                       : twice                       ? std::string(" --twice")
                                                     : std::string();
-    const auto line = replay_line(small.smallest, f.first) + flag, whole = replay_line(f.first, f.first) + flag;
+    const auto flags = flag + policy_flags(arguments_);
+    const auto line = replay_line(small.smallest, f.first) + flags, whole = replay_line(f.first, f.first) + flags;
     if (!arguments_.json) {
       std::cout << "\nBROKEN: " << f.what.broken << " (" << f.times << " of the seeds of " << f.first.name << ")\n  "
                 << small.what.details << "\n"
@@ -380,6 +408,8 @@ int explore(int argc, char** argv, const planted_bugs& bugs) {
   app.add_flag("--list-settings", a.list_settings,
                "list the settings that are drawn at their extremes, by their numbers");
   app.add_flag("--json", a.json, "one JSON object on standard output");
+  app.add_option("--policy-plugin", a.policy_plugin, "scheduling policies of your own, which all clusters have");
+  app.add_option("--policy-arguments", a.policy_arguments, "a text for them");
   if (bugs.count > 0)
     app.add_option("--planted", a.planted, "switch this planted bug on")->check(CLI::Range(1U, bugs.count));
   try {
@@ -392,7 +422,8 @@ int explore(int argc, char** argv, const planted_bugs& bugs) {
   if (a.list) return list(a.json);
   if (a.list_settings) return list_settings(a.json);
   if (!a.seed) listen_to_signals();
-  (void)calm_answers(); // before there are bugs, and processes
+  (void)calm_answers(); // before there are bugs, policies of somebody, and processes
+  if (auto wrong = load_policies(a); !wrong.empty()) return usage_error(wrong);
   if (bugs.plant != nullptr) bugs.plant(a.planted);
   std::vector<std::string> names;
   // Swaps keep requests from what most planted bugs need; those of swapping name the scenario.

@@ -9,7 +9,7 @@ fixed='instances.count instances.device instances.threads instances.kv_type inst
 instances.deterministic instances.memory_share instances.cuda_plugin instances.cuda_graphs instances.cuda_trials instances.cuda_notify
 instances.cuda_copies instances.pipeline_layers scheduler.migration scaling.mode scaling.provisioner scaling.command_out scaling.command_in'
 # Of the HTTP edge, which is not there, and of files.
-edge='frontend.prompts_max lora.directory kv_store.disk_directory speculation.draft_model'
+edge='scheduler.policy_plugin scheduler.policy_arguments frontend.prompts_max lora.directory kv_store.disk_directory speculation.draft_model'
 # Worked out from the timeout: silence needs no heartbeats in a simulated world.
 silence='cluster.heartbeat_interval cluster.name'
 # Files of certificates: the simulated network has no strangers.

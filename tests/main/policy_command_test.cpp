@@ -41,7 +41,8 @@ TEST(PolicyCommand, NamesWhatIsKnownWhereANameIsNot) {
   EXPECT_THAT(error_of({"scaling=yes"}), HasSubstr("no scaling mode is called 'yes'; there are off, dry_run, on"));
   EXPECT_THAT(error_of({"speed=high"}), HasSubstr("dispatch=NAME"));
   EXPECT_THAT(error_of({"dispatch"}), HasSubstr("dispatch=NAME"));
-  EXPECT_THAT(error_of({"dispatch="}), HasSubstr("no dispatch policy is called ''; there are freeness, infaas, least_requests"));
+  EXPECT_THAT(error_of({"dispatch="}),
+              HasSubstr("no dispatch policy is called ''; there are freeness, infaas, least_requests"));
   EXPECT_THAT(error_of({"dispatch=freeness", "dispatch=infaas"}), HasSubstr("twice"));
 }
 

@@ -1,3 +1,4 @@
+#include <main/policy_plugins.hpp>
 #include <main/replay_node.hpp>
 #include <main/replay_simulation.hpp>
 #include <main/simulate.hpp>
@@ -164,6 +165,30 @@ TEST_F(ReplayOfSimulations, AnotherPolicyIsFoundAtItsFirstOtherDecision) {
   EXPECT_EQ(result->difference, "the runs part");
   EXPECT_NE(result->recorded.find("decision.dispatch"), std::string::npos) << result->recorded;
   EXPECT_NE(result->replayed.find("decision.dispatch"), std::string::npos) << result->replayed;
+}
+
+TEST_F(ReplayOfSimulations, APluginOfPoliciesIsLoadedAgain) {
+  auto what = draw(5, "lowest");
+  what.options.settings.scheduler.policy_plugin = GODWIT_BINARY_DIR "/tests/policies/policies.so";
+  what.options.settings.scheduler.policy_arguments = "largest";
+  auto recorded = record(what.arguments, what.options);
+  const auto without = replay_simulation(recorded, {});
+  ASSERT_FALSE(without);
+  EXPECT_NE(without.error().line.find("no policy is called 'lowest'"), std::string::npos) << without.error().line;
+  what.arguments.insert(what.arguments.end(), {"--policy-plugin", what.options.settings.scheduler.policy_plugin,
+                                               "--policy-arguments", "largest"});
+  auto complete = record(what.arguments, what.options);
+  {
+    const replayed_policies none("");
+    EXPECT_FALSE(replay_simulation(complete, {})) << "code that nobody has named";
+  }
+  for (auto& fact : complete.processes.front().facts)
+    if (fact.value == what.options.settings.scheduler.policy_plugin) fact.value = "/where/it/was.so";
+  const replayed_policies here(what.options.settings.scheduler.policy_plugin);
+  const auto result = replay_simulation(complete, {});
+  ASSERT_TRUE(result) << result.error().line;
+  EXPECT_EQ(result->difference, "");
+  EXPECT_TRUE(result->complete);
 }
 
 TEST_F(ReplayOfSimulations, TheReplayStopsWhereItIsTold) {

@@ -20,7 +20,7 @@ TEST(SimPolicy, KnowsThePapersNamesAndEveryDispatcher) {
 namespace {
 
 std::string with_plugin(const std::string& rest) {
-  return "--instances 4 --lengths M-M --rate 2.4 --requests 300 --json --policy-plugin '" GODWIT_BINARY_DIR
+  return "--instances 4 --lengths M-M --rate 2.4 --json --policy-plugin '" GODWIT_BINARY_DIR
          "/tests/policies/policies.so' " +
          rest;
 }
@@ -30,35 +30,37 @@ double committed(const sim_outcome& run) { return figure(parse(run), "migrations
 } // namespace
 
 TEST(SimPolicyPlugin, ItsDispatchPoliciesAreNamesLikeOthers) {
-  const auto lowest = parse(typed(with_plugin("--policy lowest --samples /dev/null")));
+  const auto lowest = parse(typed(with_plugin("--requests 300 --policy lowest --samples /dev/null")));
   const auto& setup = lowest.at("setup").as_object();
   EXPECT_EQ(setup.at("policy").as_string(), "lowest");
   EXPECT_EQ(setup.at("dispatch").as_string(), "lowest");
   EXPECT_EQ(setup.at("migration").as_string(), "never");
   EXPECT_TRUE(setup.at("settings").as_object().contains("scheduler.policy_plugin"));
-  const auto freest = parse(typed(with_plugin("--policy infaas++")));
+  const auto freest = parse(typed(with_plugin("--requests 300 --policy infaas++")));
   EXPECT_GT(figure(lowest, "prefill_ms", "p99"), 2 * figure(freest, "prefill_ms", "p99")); // all on one, while it can
-  const auto unknown = typed(with_plugin("--policy highest"));
+  const auto unknown = typed(with_plugin("--requests 300 --policy highest"));
   EXPECT_EQ(unknown.code, 2);
   EXPECT_NE(unknown.err.find("no policy is called 'highest'; known are llumnix, "), std::string::npos) << unknown.err;
   EXPECT_NE(unknown.err.find(", lowest\n"), std::string::npos) << unknown.err;
 }
 
 TEST(SimPolicyPlugin, ItsOtherPoliciesAreUsedWithoutAWord) {
-  const auto usual = typed(with_plugin("")), largest = typed(with_plugin("--policy-arguments largest"));
+  const auto usual = typed(with_plugin("--requests 300")),
+             largest = typed(with_plugin("--requests 300 --policy-arguments largest"));
   EXPECT_GT(committed(usual), 0);
   EXPECT_GT(committed(largest), 0);
-  EXPECT_NE(figure(parse(usual), "e2e_ms", "mean"), figure(parse(largest), "e2e_ms", "mean"));
-  EXPECT_EQ(figure(parse(typed(with_plugin("--policy-arguments stay"))), "migrations", "committed"), 0);
-  EXPECT_EQ(committed(typed(with_plugin("--policy-arguments unpaired"))), 0);
-  EXPECT_GT(committed(typed(with_plugin("--policy lowest --policy-arguments largest"))), 0); // it says what moves
-  const auto told = parse(typed(with_plugin("--policy-arguments hundred --llumlet-queue-order sjf")));
+  EXPECT_NE(figure(parse(usual), "end_to_end_ms", "mean"), figure(parse(largest), "end_to_end_ms", "mean"));
+  EXPECT_EQ(figure(parse(typed(with_plugin("--requests 300 --policy-arguments stay"))), "migrations", "committed"), 0);
+  EXPECT_EQ(committed(typed(with_plugin("--requests 300 --policy-arguments unpaired"))), 0);
+  EXPECT_GT(committed(typed(with_plugin("--requests 300 --policy lowest --policy-arguments largest"))),
+            0); // it says what moves
+  const auto told = parse(typed(with_plugin("--requests 300 --policy-arguments hundred --llumlet-queue-order sjf")));
   EXPECT_GT(figure(told, "expected_lengths", "answers"), 0);
 }
 
 TEST(SimPolicyPlugin, WhatIsWrongWithItIsSaid) {
   const auto wrong = [](const std::string& line) {
-    const auto result = typed("--requests 10 " + line);
+    const auto result = typed(line);
     EXPECT_EQ(result.code, 2) << result.out;
     EXPECT_EQ(std::count(result.err.begin(), result.err.end(), '\n'), 1) << result.err;
     return result.err;
@@ -66,18 +68,16 @@ TEST(SimPolicyPlugin, WhatIsWrongWithItIsSaid) {
   EXPECT_NE(wrong("--policy-plugin /no/such.so").find("scheduler.policy_plugin: it cannot be loaded: "),
             std::string::npos);
   EXPECT_NE(wrong("--policy-arguments x").find("scheduler.policy_arguments are of a plug-in"), std::string::npos);
-  EXPECT_NE(wrong(with_plugin("--policy-arguments loudly")).find("scheduler.policy_arguments: 'loudly' is no argument"),
+  EXPECT_NE(wrong(with_plugin("--requests 300 --policy-arguments loudly"))
+                .find("scheduler.policy_arguments: 'loudly' is no argument"),
             std::string::npos);
+  EXPECT_NE(wrong(with_plugin("--policy-arguments llumnix"))
+                .find("scheduler.policy_plugin: something built in is called 'llumnix'"),
+            std::string::npos);
+  EXPECT_NE(wrong(with_plugin("--policy-arguments hundred --length-accuracy 1")).find("--length-accuracy says"),
+            std::string::npos);
+  EXPECT_NE(wrong("--requests 0").find("--requests: 0 is all of a trace, and there is none"), std::string::npos);
   EXPECT_NE(wrong("--policy lowest").find("no policy is called 'lowest'"), std::string::npos);
-}
-
-// A recording of it is made again by the same plug-in.
-TEST(SimPolicyPlugin, ARecordingIsReplayed) {
-  const scratch folder("plugin");
-  const auto file = (folder.path / "run.gwt").string();
-  ASSERT_EQ(typed(with_plugin("--requests 40 --policy-arguments largest --record " + file)).code, 0);
-  const auto again = typed("replay " + file, "trace");
-  EXPECT_EQ(again.code, 0) << again.out << again.err;
 }
 
 TEST(SimCommand, AnswersEverythingWhateverThePolicy) {

@@ -35,7 +35,8 @@ protected:
 
   void SetUp() override {
     if (!has_default_model()) GTEST_SKIP() << "built without the embedded model";
-    head_ = std::make_unique<served>(patient({"--instances", "2", "--threads", "1"}));
+    head_ = std::make_unique<served>(patient(
+        {"--instances", "2", "--threads", "1", "--policy-plugin", GODWIT_BINARY_DIR "/tests/policies/policies.so"}));
     ASSERT_TRUE(head_->wait_ready()) << head_->process.err();
     console_ = std::make_unique<console>(head_->control());
   }
@@ -87,8 +88,28 @@ TEST_F(OperatorCommands, PoliciesAreSwitchedWhileTheServerRuns) {
   EXPECT_TRUE(status.at("migration_paused").as_bool());
   EXPECT_THAT(run({"policy", "resume"}).out, ::testing::Not(HasSubstr("paused")));
   const auto wrong = run({"policy", "set", "dispatch=best"});
-  EXPECT_EQ(wrong.code, 2);
-  EXPECT_THAT(wrong.err, HasSubstr("there are freeness, infaas"));
+  EXPECT_EQ(wrong.code, 1);
+  EXPECT_THAT(wrong.err, HasSubstr("known are freeness, infaas"));
+  EXPECT_THAT(wrong.err, HasSubstr(", lowest"));
+  EXPECT_EQ(run({"policy", "set", "migration=best"}).code, 2);
+}
+
+// tests/support/policies/plugin.cpp
+TEST_F(OperatorCommands, APluginsDispatchPolicyIsSwitchedTo) {
+  ASSERT_EQ(run({"policy", "set", "dispatch=lowest", "migration=never"}).code, 0);
+  round_of_answers round(head_->url(), mixed_questions(6, 40));
+  ASSERT_TRUE(round.wait_ended(60s));
+  const auto status = run({"status", "--json"}).parsed();
+  EXPECT_EQ(status.at("scheduling").at("dispatch_policy").as_string(), "lowest");
+  const auto& instances = status.at("instances").as_array();
+  const auto asked = [&](std::size_t i) {
+    return instances.at(i).at("prefix_query_tokens").to_number<std::uint64_t>();
+  };
+  EXPECT_GT(asked(0), 0U);
+  EXPECT_EQ(asked(1), 0U);
+  child_process wrong(godwit_program(), {"serve", "--policy-plugin", GODWIT_SOURCE_DIR "/LICENSE"});
+  EXPECT_EQ(wrong.wait_exit(60s), 2);
+  EXPECT_THAT(wrong.err(), HasSubstr("scheduler.policy_plugin: it cannot be loaded"));
 }
 
 TEST_F(OperatorCommands, ARequestIsExplainedWhileItRunsAndAfterItsEnd) {

@@ -204,8 +204,25 @@ TEST(Simulation, AMovePolicyThatFailsMovesNothingAndIsComplainedOfOnceEach) {
     ASSERT_FALSE(result->complaints.empty());
     EXPECT_LE(result->complaints.size(), 3U); // instances
   }
+  std::size_t asked = 0;
+  options.cluster.node.llumlet.move = [&asked](const auto&, const auto&, const auto&) -> std::optional<std::size_t> {
+    throw std::runtime_error("failure " + std::to_string(++asked));
+  };
+  const auto each_time = simulate(options);
+  EXPECT_GT(asked, 4 * each_time.complaints.size()) << "what is another thing each time is not said each time";
   EXPECT_NE(thrown.complaints.front().find("no table"), std::string::npos) << thrown.complaints.front();
   EXPECT_NE(beyond.complaints.front().find("none of the moves"), std::string::npos) << beyond.complaints.front();
+}
+
+TEST(Simulation, ALengthPredictorThatFailsIsComplainedOf) {
+  auto options = small_one();
+  options.cluster.node.frontend.lengths = []() -> std::unique_ptr<protocols::length_predictor> {
+    throw std::runtime_error("no prophet");
+  };
+  const auto result = simulate(options);
+  EXPECT_EQ(answered(result), result.requests.size());
+  ASSERT_FALSE(result.complaints.empty());
+  EXPECT_NE(result.complaints.front().find("no prophet"), std::string::npos) << result.complaints.front();
 }
 
 TEST(Simulation, WhatWouldBeIgnoredIsTrouble) {

@@ -5,6 +5,8 @@
 #include <memory>
 #include <stdexcept>
 #include <string>
+#include <string_view>
+#include <utility>
 
 namespace {
 
@@ -13,13 +15,15 @@ using namespace godwit::protocols;
 // The instance with the lowest number, as long as it takes requests.
 class lowest final : public dispatcher {
 public:
-  [[nodiscard]] std::string_view name() const noexcept override { return "lowest"; }
+  explicit lowest(std::string name = "lowest") : name_(std::move(name)) {}
+  [[nodiscard]] std::string_view name() const noexcept override { return name_; }
 
 private:
   [[nodiscard]] double rate(const load_report& report, const picked_load&) const noexcept override {
     return -static_cast<double>(report.instance.value());
   }
   [[nodiscard]] double score(double rating) const noexcept override { return -rating; }
+  std::string name_;
 };
 
 // Of 100 tokens, whoever asks.
@@ -41,10 +45,26 @@ own_policies policies_for_tests(std::string_view arguments) {
     out.pair = [](const auto&, const auto&, auto) { return std::vector<migration_pair>(); };
   else if (arguments == "hundred")
     out.lengths = [] { return std::make_unique<hundred>(); };
+  else if (arguments == "throws")
+    out.pair = [](const auto&, const auto&, auto) -> std::vector<migration_pair> {
+      throw std::runtime_error("there is no table");
+    };
   else if (arguments == "built in")
     out.dispatchers["infaas"] = out.dispatchers["lowest"];
   else if (arguments == "nothing")
     out.dispatchers["nothing"] = nullptr;
+  else if (arguments == "llumnix" || arguments == "retry" || arguments == "a name")
+    out.dispatchers[std::string(arguments)] = [name = std::string(arguments)] {
+      return std::make_unique<lowest>(name);
+    };
+  else if (arguments == "misnamed")
+    out.dispatchers["highest"] = out.dispatchers["lowest"];
+  else if (arguments == "unmade")
+    out.dispatchers["unmade"] = []() -> std::unique_ptr<dispatcher> { throw std::runtime_error("there is no table"); };
+  else if (arguments == "two lines")
+    throw std::invalid_argument("one\n\033[31mtwo");
+  else if (arguments == "no prophet")
+    out.lengths = []() -> std::unique_ptr<length_predictor> { throw std::runtime_error("no prophet"); };
   else if (!arguments.empty())
     throw std::invalid_argument("'" + std::string(arguments) + "' is no argument of these policies");
   return out;

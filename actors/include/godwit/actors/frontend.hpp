@@ -22,6 +22,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -101,6 +102,9 @@ struct frontend_options {
   std::function<void(protocols::request_id, protocols::length_forecast)> on_forecast;
   /// Sees each request that has lost its instance and is to be dispatched again, as `on_migration`. May be empty.
   std::function<void(protocols::request_id)> on_lost;
+  /// Hears that `lengths` failed, as the log does. As `on_migration`. Empty: the log alone, or the system's report
+  /// function where the log does not have it.
+  std::function<void(std::string_view)> on_failure;
   runtime::log::logger log;
   /// Held as long as the actor is there, for whoever waits for its end; filled in by the cluster. May be null.
   std::shared_ptr<void> keep;

@@ -125,6 +125,13 @@ private:
     held_adapter adapter;
     std::string why;
   };
+  /// Of the time that a request is here.
+  struct stay {
+    std::optional<std::chrono::nanoseconds> moved; ///< when it came by migration, or a move of it failed
+    bool move_failed = false;
+    std::chrono::nanoseconds since{0};  ///< when it came
+    std::chrono::nanoseconds queued{0}; ///< before that, in other queues; and, once it is in the batch, in this one
+  };
   /// Brings an adapter here; `not_ready` where that takes longer.
   runtime::async::task<adapter_answer> hold(protocols::adapter_ref which, std::chrono::nanoseconds timeout);
   void warn_of_adapter(const protocols::adapter_ref& which, const std::string& why);
@@ -145,8 +152,10 @@ private:
   /// Those of other processes that the head names now.
   void know_homes(const std::vector<frontend_entry>& named);
   void settle(protocols::step_effects effects);
-  void note_home(protocols::request_id id, const home& whom, held_adapter adapter);
+  /// It comes now. Gives the stay of an earlier epoch of it, for the case that the planner wants that one.
+  stay note_home(protocols::request_id id, const home& whom, held_adapter adapter);
   void forget_home(protocols::request_id id);
+  void refuse_home(protocols::request_id id, const stay& before);
   /// One request less for this home.
   void leave(const home& whom);
   void wake();
@@ -272,7 +281,7 @@ private:
   [[nodiscard]] std::optional<protocols::move_choice> choose_among(const std::vector<protocols::move_candidate>& some,
                                                                    const protocols::load_report& here,
                                                                    const protocols::load_report& there);
-  /// Says why a move_policy failed, unless that was said last.
+  /// Says why a move_policy failed; the same not again, and what is another thing each time not each time.
   void blame(std::string why);
   void forget_deliveries();
   void drain(const drain_order& order);
@@ -344,14 +353,10 @@ private:
   instance_facts facts_;
   std::shared_ptr<gpu::adapter_store> adapters_; // the instance's; null: it has none
   /// A request admitted again with a later epoch counts until the planner has let go of both.
-  struct wanted {
+  struct wanted : stay {
     home by;
     held_adapter adapter;
     std::uint32_t admissions = 0;
-    std::optional<std::chrono::nanoseconds> moved; ///< when it came by migration, or a move of it failed
-    bool move_failed = false;
-    std::chrono::nanoseconds since{0};  ///< when it came
-    std::chrono::nanoseconds queued{0}; ///< before that, in other queues; and, once it is in the batch, in this one
   };
   std::unordered_map<protocols::request_id, wanted> homes_; ///< looked up for each token
   std::map<home, home_books> books_;
@@ -389,10 +394,14 @@ private:
   std::uint32_t opening_ = 0;  // wait for the adapter of a request that is to come
   std::uint32_t migrations_begun_ = 0;
   std::optional<mark> mark_;
-  std::uint32_t movers_ = 0;      ///< move_marked that run
-  std::list<arrival> leaving_;    ///< by mark, and still under way
-  std::string blamed_;            ///< of a move_policy, why it failed last
-  std::deque<arrival> delivered_; ///< lately, so that the destination's reports may not count them yet
+  std::uint32_t movers_ = 0;   ///< move_marked that run
+  std::list<arrival> leaving_; ///< by mark, and still under way
+  struct failed_choice {
+    std::string why;
+    std::chrono::nanoseconds at{0};
+  };
+  std::optional<failed_choice> blamed_; ///< of a move_policy, as it was said last
+  std::deque<arrival> delivered_;       ///< lately, so that the destination's reports may not count them yet
   bool terminating_ = false;
   bool drained_told_ = false;     ///< since the last order to drain
   std::uint64_t drain_order_ = 0; ///< the last one's number

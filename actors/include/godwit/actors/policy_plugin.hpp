@@ -21,9 +21,13 @@ class policy_plugin {
 public:
   /// Loads `file`, and checks that it is of the same build. Otherwise one line that says what is wrong.
   [[nodiscard]] static protocols::expected<policy_plugin, std::string> open(const std::filesystem::path& file);
-  /// One line where the library does not want these arguments, or its policies are none: one without a factory, or of a
-  /// built-in one's name.
-  [[nodiscard]] protocols::expected<protocols::own_policies, std::string> make(std::string_view arguments) const;
+  struct refusal {
+    std::string why; ///< one line
+    bool of_arguments = false;
+  };
+  /// Refused where the library does not want these arguments, or gives policies that cannot be: one without a factory,
+  /// of a name that is none or is taken, or that calls itself otherwise.
+  [[nodiscard]] protocols::expected<protocols::own_policies, refusal> make(std::string_view arguments) const;
 
 private:
   explicit policy_plugin(const protocols::policy_plugin_entry& entry) noexcept : entry_(&entry) {}

@@ -25,9 +25,9 @@ namespace godwit::protocols {
 struct policy_plugin_entry {
   std::uint32_t abi;
   const char* build; ///< as policy_build_in_words()
-  /// Of the text of --policy-arguments. Throws std::exception with one line where that makes no sense. Called anew for
-  /// each process of a simulation and each run of it, and gives the same each time: nothing that two of them share
-  /// may change.
+  /// Of the text of --policy-arguments. Throws std::exception with one line where that makes no sense. Called several
+  /// times for a run, as are the factories that it gives, and gives the same each time: nothing that two of them share
+  /// may change, and a large table is best read once.
   own_policies (*make)(std::string_view arguments);
 };
 
@@ -35,9 +35,26 @@ inline constexpr std::uint32_t policy_plugin_abi = 1;
 inline constexpr const char* policy_plugin_function = "godwit_policies";
 using policy_plugin_function_type = const policy_plugin_entry*();
 
-/// Equal in two files whose objects may meet: version, the text of the headers of what crosses the border, compiler.
+/// Equal in two files whose objects may meet: version, the text of the headers of what crosses the border, compiler,
+/// and the standard library with what its users can say about its types.
 [[nodiscard]] inline std::string policy_build_in_words() {
-  return std::string("godwit ") + GODWIT_POLICY_INTERFACE + ", compiler " + __VERSION__;
+  std::string library = "unknown";
+#if defined(__GLIBCXX__)
+  library = "libstdc++ " + std::to_string(__GLIBCXX__);
+#elif defined(_LIBCPP_VERSION)
+  library = "libc++ " + std::to_string(_LIBCPP_VERSION);
+#endif
+#if defined(_GLIBCXX_DEBUG)
+  library += " in debug mode";
+#endif
+#if defined(_GLIBCXX_USE_CXX11_ABI) && !_GLIBCXX_USE_CXX11_ABI
+  library += " with its old strings";
+#endif
+  const auto sizes = std::to_string(sizeof(own_policies)) + "/" + std::to_string(sizeof(load_report)) + "/" +
+                     std::to_string(sizeof(possible_move)) + "/" + std::to_string(sizeof(scaling_view)) + "/" +
+                     std::to_string(sizeof(dispatcher));
+  return std::string("godwit ") + GODWIT_POLICY_INTERFACE + ", compiler " + __VERSION__ + ", " + library + ", sizes " +
+         sizes;
 }
 
 } // namespace godwit::protocols
