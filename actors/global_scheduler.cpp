@@ -19,8 +19,6 @@ namespace godwit::actors {
 
 using runtime::async::task;
 
-namespace {} // namespace
-
 struct scheduler_metrics::phases {
   std::mutex mutex;
   std::optional<protocols::phase_loads> now;

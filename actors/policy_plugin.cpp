@@ -9,6 +9,8 @@
 #include <exception>
 #include <functional>
 #include <memory>
+#include <string>
+#include <string_view>
 #include <utility>
 
 namespace godwit::actors {
@@ -30,13 +32,15 @@ bool is_name(std::string_view text) {
 
 /// In one line that does nothing to a terminal.
 std::string line_of(std::string_view text) {
-  if (text.empty()) return "an exception without words";
   std::string out;
   for (const char c : text) out += static_cast<unsigned char>(c) < ' ' || c == 127 ? ' ' : c;
   return out;
 }
 
-std::string thrown() { return line_of(runtime::detail::describe(std::current_exception()).message); }
+std::string thrown() {
+  const auto why = line_of(runtime::detail::describe(std::current_exception()).message);
+  return why.empty() ? "an exception without words" : why;
+}
 
 std::string wrong_with_dispatcher(const std::string& name,
                                   const std::function<std::unique_ptr<protocols::dispatcher>()>& make) {

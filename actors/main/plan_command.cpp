@@ -148,9 +148,8 @@ std::string flags_of(const plan_options& options, const plan_entry& entry) {
   auto out = fmt::format("--instances {}{}{} --llumlet-step-tokens-max {}", options.sim.instances,
                          entry.roles.empty() ? "" : " --roles ", entry.roles, entry.step_tokens);
   const serve_settings usual;
-  if (const auto bundle = find_bundle(
-          options.sim.policy,
-          own_policies_of(options.sim.settings))) { // the simulated policies, where they are not serve's own
+  const auto own = own_policies_of(options.sim.settings);
+  if (const auto bundle = find_bundle(options.sim.policy, own)) { // the simulated ones, where they are not serve's own
     if (bundle->dispatch != usual.scheduler.policy) out += " --policy " + bundle->dispatch;
     if (!options.sim.migration_told && bundle->migration != usual.scheduler.migration)
       out += " --migration " + std::string(to_string(bundle->migration));

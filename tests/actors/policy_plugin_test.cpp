@@ -73,6 +73,8 @@ TEST(PolicyPlugin, AFileThatIsNoneIsRefusedWithOneLine) {
 TEST(PolicyPlugin, ArgumentsAndPoliciesThatCannotBeAreRefused) {
   EXPECT_EQ(why_not_made("loudly"), "'loudly' is no argument of these policies");
   EXPECT_EQ(why_not_made("two lines"), "one  [31mtwo");
+  EXPECT_EQ(why_not_made("no words"), "an exception without words");
+  EXPECT_THAT(why_not_made(" "), StartsWith("the dispatch policy ' ' has a name that is not of letters"));
   EXPECT_EQ(why_not_made("built in"), "something built in is called 'infaas' already");
   EXPECT_EQ(why_not_made("retry"), "something built in is called 'retry' already");
   EXPECT_EQ(why_not_made("nothing"), "nothing makes the dispatch policy 'nothing'");

@@ -53,7 +53,7 @@ own_policies policies_for_tests(std::string_view arguments) {
     out.dispatchers["infaas"] = out.dispatchers["lowest"];
   else if (arguments == "nothing")
     out.dispatchers["nothing"] = nullptr;
-  else if (arguments == "llumnix" || arguments == "retry" || arguments == "a name")
+  else if (arguments == "llumnix" || arguments == "retry" || arguments == "a name" || arguments == " ")
     out.dispatchers[std::string(arguments)] = [name = std::string(arguments)] {
       return std::make_unique<lowest>(name);
     };
@@ -61,6 +61,8 @@ own_policies policies_for_tests(std::string_view arguments) {
     out.dispatchers["highest"] = out.dispatchers["lowest"];
   else if (arguments == "unmade")
     out.dispatchers["unmade"] = []() -> std::unique_ptr<dispatcher> { throw std::runtime_error("there is no table"); };
+  else if (arguments == "no words")
+    throw std::invalid_argument("");
   else if (arguments == "two lines")
     throw std::invalid_argument("one\n\033[31mtwo");
   else if (arguments == "no prophet")
